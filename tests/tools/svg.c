@@ -48,6 +48,11 @@ static void test_elements(void)
     ok(count(&string, "y=\"2.13\" width=\"3\" height=\"0\"") == 1, "lengths are short, and numbers");
     ok(count(&string, "<script") == 0 && count(&string, "<title>t&lt;</title></rect>") == 1, "nothing gets out");
     ok(count(&string, "0,0 10,0") == 1 && count(&string, "stroke-dasharray") == 1, "a line");
+    zt_svg_text_within(&string, 1, 2, ZT_SVG_SMALL, 60, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4 <");
+    ok(count(&string, "</title>\xc3") == 0 && count(&string, "\xa4 &lt;</text>") == 1, "a short text, by its characters");
+    zt_svg_text_within(&string, 1, 2, ZT_SVG_SMALL, 60, "sixteen lett\xc3\xa4rs.");
+    ok(count(&string, "><title>sixteen lett\xc3\xa4rs.</title>sixt\xe2\x80\xa6\xc3\xa4rs.</text>") == 1,
+       "of a long one both ends");
     ok(count(&string, "<svg") == 1 && count(&string, "</svg>\n") == 1, "one drawing");
     ok(count(&string, "prefers-color-scheme") == 1, "for light and dark");
     zt_str_fini(&string);
@@ -69,6 +74,14 @@ static void test_scales(void)
     ok(count(&string, ">1<") == 1 && count(&string, ">10<") == 1 && count(&string, ">100<") == 1, "decades");
     ok(count(&string, ">1 MiB<") == 1 && count(&string, ">3 MiB<") == 1, "powers of two");
     ok(count(&string, ">0 B<") == 1 && count(&string, ">-0") == 0, "zero has no sign");
+    zt_str_clear(&string);
+    p.across = (zt_svg_scale){.low = 1, .high = 3, .unit = ZT_SVG_WHOLE};
+    zt_svg_axes(&string, &p);
+    ok(count(&string, ">2<") == 1 && count(&string, ">3<") == 1 && count(&string, ".5<") == 0, "whole numbers alone");
+    zt_str_clear(&string);
+    p.across.unit = ZT_SVG_NUMBERS;
+    zt_svg_axes(&string, &p);
+    ok(count(&string, ">3<") == 1 && count(&string, ".5<") == 2, "or halves");
     zt_str_clear(&string);
     p.across = (zt_svg_scale){.low = 7, .high = 7};
     p.up = (zt_svg_scale){.low = 0, .high = NAN};

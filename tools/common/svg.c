@@ -106,13 +106,61 @@ void zt_svg_end(zt_str *out) { zt_str_puts(out, "</svg>\n"); }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text)
+static void begin_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor)
 {
     static const char *const class[] = {" class=\"title\"", "", " class=\"small\""};
     static const char *const anchors[] = {"start", "middle", "end"};
     zt_str_printf(out, "<text%s text-anchor=\"%s\"", class[face], anchors[anchor]);
     put_attr(out, "x", x);
     put_attr(out, "y", y);
+}
+
+static void end_text(zt_str *out, const char *text)
+{
+    zt_str_putc(out, '>');
+    zt_svg_put_escaped(out, text, strlen(text));
+    zt_str_puts(out, "</text>\n");
+}
+
+/* Bytes of the first `count` characters of UTF-8. */
+static size_t bytes_of(const char *text, int count)
+{
+    size_t length = 0;
+    for (; text[length] && count > 0; count--) do
+            length++;
+        while (((unsigned char)text[length] & 0xc0) == 0x80);
+    return length;
+}
+
+static int count_characters(const char *text)
+{
+    int count = 0;
+    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+void zt_svg_text_within(zt_str *out, double x, double y, zt_svg_face face, double width, const char *text)
+{
+    static const double size[] = {15, 12, 11};
+    const int count = count_characters(text), most = (int)(width / (.58 * size[face])); /* .58: of an average character */
+    begin_text(out, x, y, face, ZT_SVG_START);
+    if (count <= most) {
+        end_text(out, text);
+        return;
+    }
+    const size_t begin = bytes_of(text, (most - 1) / 2), end = bytes_of(text, count - most / 2);
+    zt_str_puts(out, "><title>");
+    zt_svg_put_escaped(out, text, strlen(text));
+    zt_str_puts(out, "</title>");
+    zt_svg_put_escaped(out, text, begin);
+    zt_str_puts(out, "\xe2\x80\xa6"); /* ... as one character */
+    zt_svg_put_escaped(out, text + end, strlen(text + end));
+    zt_str_puts(out, "</text>\n");
+}
+
+void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text)
+{
+    begin_text(out, x, y, face, anchor);
     if (turned) {
         zt_str_puts(out, " transform=\"rotate(-90 ");
         put_length(out, x);
@@ -120,9 +168,7 @@ void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_ancho
         put_length(out, y);
         zt_str_puts(out, ")\"");
     }
-    zt_str_putc(out, '>');
-    zt_svg_put_escaped(out, text, strlen(text));
-    zt_str_puts(out, "</text>\n");
+    end_text(out, text);
 }
 
 void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill, const char *title)
@@ -222,6 +268,7 @@ static double tick_step(double range, int limit, zt_svg_unit unit)
     double least = range / limit;
     if (!(least > 0) || !isfinite(least)) return 1;
     if (unit == ZT_SVG_BYTES) return exp2(ceil(log2(least)));
+    if (unit == ZT_SVG_WHOLE && least < 1) return 1;
     double power = pow(10, floor(log10(least)));
     return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
 }

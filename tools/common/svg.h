@@ -26,6 +26,8 @@ typedef enum zt_svg_anchor { ZT_SVG_START, ZT_SVG_MIDDLE, ZT_SVG_STOP } zt_svg_a
 typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_face;
 /* y: the baseline. turned: rotated upwards, for the label of a vertical axis. */
 void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text);
+/* Text that begins at x. Where it would be wider than `width`, its middle is left out, and the tooltip has all of it. */
+void zt_svg_text_within(zt_str *out, double x, double y, zt_svg_face face, double width, const char *text);
 /* title: the tooltip; NULL: none. */
 void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill, const char *title);
 void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill, const char *title);
@@ -39,7 +41,8 @@ const char *zt_svg_ramp(double position, char colour[8]); /* returns colour */
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-typedef enum zt_svg_unit { ZT_SVG_NUMBERS, ZT_SVG_BYTES } zt_svg_unit;
+/* Ticks of ZT_SVG_WHOLE are whole numbers, for counts. */
+typedef enum zt_svg_unit { ZT_SVG_NUMBERS, ZT_SVG_WHOLE, ZT_SVG_BYTES } zt_svg_unit;
 typedef struct zt_svg_scale {
     double low, high; /* log: low above 0 */
     bool log;

@@ -115,12 +115,13 @@ static zt_status add_point(depth_plot *plot, const depth_point *point)
     return ZT_OK;
 }
 
-/* "FILE: MODEL pp512 kv=f16, 2 threads". */
+/* "FILE: MODEL ENGINE pp512 kv=f16, 2 threads". */
 static void put_label(zt_str *label, const char *file, const bench_list *list, const bench_result *result, const depth_name *name)
 {
     const char *model = result->model ? result->model : list->model;
     if (file) zt_str_printf(label, "%s: ", base_name(file));
     if (model) zt_str_printf(label, "%s ", base_name(model));
+    if (result->engine) zt_str_printf(label, "%s ", result->engine);
     zt_str_put(label, result->test, name->before);
     zt_str_put(label, name->test, name->length);
     zt_str_puts(label, name->after);
@@ -193,12 +194,13 @@ static double put_panel(depth_plot *plot, int panel, double top)
         deepest = fmax(deepest, (double)plot->points[i].depth);
         if (plot->curves[plot->points[i].curve].panel == panel) high = fmax(high, plot->points[i].high);
     }
-    const zt_svg_plot axes = {.x = LEFT,
-                              .y = top + HEADING,
-                              .width = WIDTH - LEFT - RIGHT,
-                              .height = PANEL,
-                              .across = {.low = 0, .high = deepest > 0 ? deepest : 1, .label = "depth (tokens in the context)"},
-                              .up = {.low = 0, .high = high > 0 ? high * 1.08 : 1, .label = "tokens/s"}};
+    const zt_svg_plot axes = {
+        .x = LEFT,
+        .y = top + HEADING,
+        .width = WIDTH - LEFT - RIGHT,
+        .height = PANEL,
+        .across = {.low = 0, .high = deepest > 0 ? deepest : 1, .unit = ZT_SVG_WHOLE, .label = "depth (tokens in the context)"},
+        .up = {.low = 0, .high = high > 0 ? high * 1.08 : 1, .label = "tokens/s"}};
     zt_svg_text(&plot->out, LEFT, top + HEADING - 6, ZT_SVG_LABEL, ZT_SVG_START, false, headings[panel]);
     zt_svg_axes(&plot->out, &axes);
     for (int64_t i = 0; i < plot->count; i++) {
@@ -208,7 +210,7 @@ static double put_panel(depth_plot *plot, int panel, double top)
         if (first) {
             const char *colour = zt_svg_colour(shown);
             put_line(&plot->out, (double[]){LEFT, legend - 4, LEFT + 22, legend - 4}, colour, 2.5);
-            zt_svg_text(&plot->out, LEFT + 28, legend, ZT_SVG_SMALL, ZT_SVG_START, false, curve->label);
+            zt_svg_text_within(&plot->out, LEFT + 28, legend, ZT_SVG_SMALL, WIDTH - LEFT - 28 - 12, curve->label);
             legend += LINE;
             shown++;
         }

@@ -102,7 +102,7 @@ static const char *base_name(const char *path)
 void bench_past_name(zt_str *text, const bench_past *past)
 {
     zt_str_printf(text, "%s, %s", past->test, past->unit[0] ? past->unit : "1");
-    if (past->threads) zt_str_printf(text, ", %" PRId64 " threads", past->threads);
+    if (past->threads) zt_str_printf(text, ", %" PRId64 " thread%s", past->threads, past->threads == 1 ? "" : "s");
     if (past->model[0]) zt_str_printf(text, "; %s %.8s", base_name(past->model), past->model_id);
     if (past->engine[0]) zt_str_printf(text, "; %s", past->engine);
     zt_str_printf(text, "; %s", past->cpu);
@@ -153,7 +153,7 @@ static void put_line(zt_str *out, double from_x, double from_y, double to_x, dou
     zt_svg_line(out, (double[]){from_x, from_y, to_x, to_y}, 2, colour, 1.2, false, NULL);
 }
 
-static void put_panel(const history_view *history, const run_series *series, int index, zt_str *out)
+static void put_panel(const history_view *history, const run_series *series, int index, bool last_panel, zt_str *out)
 {
     double air = series->high > series->low ? (series->high - series->low) * .1 : fabs(series->high) * .1 + 1e-300;
     bool single = history->first_run == history->last_run;
@@ -161,10 +161,13 @@ static void put_panel(const history_view *history, const run_series *series, int
                         .y = TOP + index * (PANEL + GAP),
                         .width = WIDTH - LEFT - 30,
                         .height = PANEL,
-                        .across = {.low = (double)history->first_run - single, .high = (double)history->last_run + single},
+                        .across = {.low = (double)history->first_run - single,
+                                   .high = (double)history->last_run + single,
+                                   .unit = ZT_SVG_WHOLE,
+                                   .label = last_panel ? "run" : NULL},
                         .up = {.low = series->low - air, .high = series->high + air}};
     const char *colour = zt_svg_colour((unsigned)index);
-    zt_svg_text(out, plot.x, plot.y - 7, ZT_SVG_SMALL, ZT_SVG_START, false, series->name);
+    zt_svg_text_within(out, plot.x, plot.y - 7, ZT_SVG_SMALL, plot.width, series->name);
     zt_svg_axes(out, &plot);
     double before[2] = {0, 0};
     const run_point *last = NULL;
@@ -189,7 +192,8 @@ static zt_status draw_history(history_view *history, const char *path)
     int64_t panels = history->series_count < MOST_PANELS ? history->series_count : MOST_PANELS;
     zt_svg_begin(&out, WIDTH, TOP + (double)panels * (PANEL + GAP), "medians of the runs, with their intervals");
     for (int64_t i = 0; i < panels; i++)
-        if (history->series[i].low <= history->series[i].high) put_panel(history, &history->series[i], shown++, &out);
+        if (history->series[i].low <= history->series[i].high)
+            put_panel(history, &history->series[i], shown++, i == panels - 1, &out);
     zt_svg_end(&out);
     if (history->series_count > panels)
         zt_cli_note(history->cli, "%s: only the first %" PRId64 " of %" PRId64 " series are plotted", path, panels,

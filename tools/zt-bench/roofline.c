@@ -127,15 +127,16 @@ static void put_dots(roofline_drawing *drawing, double *scratch)
         const bench_result *result = drawing->dot[i].result;
         double median = bench_summarize(result->samples, result->count, scratch).median;
         zt_str_clear(&text);
-        zt_str_printf(&text, "%s, %" PRId64 " threads: %.4g %s, %.4g GFLOP/s at %.3g FLOP/byte", result->test, result->threads,
-                      median, result->unit, drawing->dot[i].rate / 1e9, drawing->dot[i].per_byte);
+        zt_str_printf(&text, "%s, %" PRId64 " thread%s: %.4g %s, %.4g GFLOP/s at %.3g FLOP/byte", result->test, result->threads,
+                      result->threads == 1 ? "" : "s", median, result->unit, drawing->dot[i].rate / 1e9,
+                      drawing->dot[i].per_byte);
         if (result->roof > 0) zt_str_printf(&text, ", %.1f %% of the roof", 100 * bench_roof_share(result, median));
         if (!text.data) break;
         const char *colour = zt_svg_colour((unsigned)i + 2);
         zt_svg_dot(&drawing->out, zt_svg_at_x(&drawing->plot, drawing->dot[i].per_byte),
                    zt_svg_at_y(&drawing->plot, fmax(drawing->dot[i].rate / 1e9, drawing->plot.up.low)), 5, colour, text.data);
         zt_svg_dot(&drawing->out, LEFT + 4, position - 4, 5, colour, NULL);
-        zt_svg_text(&drawing->out, LEFT + 14, position, ZT_SVG_SMALL, ZT_SVG_START, false, text.data);
+        zt_svg_text_within(&drawing->out, LEFT + 14, position, ZT_SVG_SMALL, WIDTH - LEFT - 14, text.data);
     }
     zt_str_fini(&text);
 }
