@@ -300,6 +300,35 @@ END
 END
 }
 
+@test "model --engine A,B measures on each: a row, a history entry and a curve for each, and compare" {
+    how=(-p 4 -n 2 -t 1 -r 2 --no-roof)
+    zt-bench model -m model.gguf --engine cpu,ref "${how[@]}" --format tsv --history h.sqlite >out
+    [ "$(cut -f1-3 out | tr '\t\n' '  ')" = 'engine test threads cpu pp4 1 cpu tg2 1 ref pp4 1 ref tg2 1 ' ]
+    [ "$(zt-bench history h.sqlite --format tsv | tail -n +2 | cut -f2,9 --complement | grep -c ref)" -eq 2 ]
+    zt-bench model -m model.gguf --engine cpu,ref -d 0,3 "${how[@]}" --format json --plot p.svg >both.json
+    json '@{$j->{results}} == 8 && $j->{model}{file} eq "model.gguf" && !$j->{engine} && !$j->{results}[0]{model}
+          && join(",", map { "$_->{engine}/$_->{test}" } @{$j->{results}}) eq "cpu/pp4,cpu/tg2,cpu/pp4\@d3,cpu/tg2\@d3,ref/pp4,ref/tg2,ref/pp4\@d3,ref/tg2\@d3"' <both.json
+    grep -q '>model.gguf ref tg2, 1 thread</text>' p.svg
+    [ "$(grep -c '<circle' p.svg)" -eq 8 ]
+    # the engine of "auto" is named; each row is compared with its own engine's
+    cp model.gguf other.gguf
+    zt-bench model -m model.gguf -m other.gguf --engine ref,auto "${how[@]}" --format json >four.json
+    json 'join(",", map { "$_->{model}/$_->{engine}" } @{$j->{results}}[0, 2, 4, 6]) eq "model.gguf/ref,model.gguf/cpu,other.gguf/ref,other.gguf/cpu"' <four.json
+    zt-bench compare four.json four.json --format tsv | cut -f1 >names
+    [ "$(sed -n "2p;4p;9p" names | tr '\n' ' ')" = 'model.gguf ref pp4 model.gguf cpu pp4 other.gguf cpu tg2 ' ]
+    zt-bench model -m model.gguf --engine cpu,ref "${how[@]}" --format junit | grep -q 'name="ref tg2 '
+    all_refused zt-bench <<'END'
+64|'cpu,' is not a list|model -m model.gguf --engine cpu,
+64|',' is not a list|model -m model.gguf --engine ,
+64|'cpu,ref,cpu' names cpu twice|model -m model.gguf --engine cpu,ref,cpu
+64|unknown engine 'cpx'|model -m model.gguf --engine cpu,cpx
+64|--vs compares two models on one engine|model --vs model.gguf other.gguf --engine cpu,ref
+64|1 model and 2 engines|model -m model.gguf --engine cpu,ref -r 1 --plot x.svg
+64|op uses one engine|op neg --engine cpu,ref
+64|kld uses one engine|kld model.gguf other.gguf -i text.txt --engine cpu,ref
+END
+}
+
 @test "model -m A -m B runs both: a row and a model for each, one history entry each, and compare" {
     cp model.gguf other.gguf
     how=(-p 8 -n 2 -t 1 -r 3 --no-roof)

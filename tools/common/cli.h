@@ -106,6 +106,7 @@ enum {
     ZT_SHARE_TILE = 512,     /* --tile */
     ZT_SHARE_THREADS = 1024, /* -t --threads alone, where no engine runs */
     ZT_SHARE_BITS = 2048,    /* --strict-bits */
+    ZT_SHARE_ENGINES = 4096, /* with ENGINE: --engine accepts a list, "A,B", which the tool divides */
     ZT_SHARE_JUNIT = 256     /* with FORMAT: also junit, which the tool writes itself */
 };
 

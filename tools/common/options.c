@@ -34,6 +34,8 @@ static const struct shared_option {
     ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads", .otherwise = THREADS),
     ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "engine: auto, cpu, cuda, hip, opencl, vulkan or ref",
         .values = zt_cli_engine_names),
+    ROW(ZT_SHARE_ENGINES, cli.engine, 0, "engine", STR, "NAME,...", "engines: auto, cpu, cuda, hip, opencl, vulkan or ref",
+        .values = zt_cli_engine_names),
     ROW(ZT_SHARE_ENGINE, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
     ROW(ZT_SHARE_THREADS, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
     ROW(ZT_SHARE_ENGINE, cli.engine, 0, "engine", STR, "NAME", "engine: auto, cpu, cuda, hip, opencl, vulkan or ref",

@@ -49,10 +49,14 @@ typedef void put_fn(zt_str *s, const adapter_list *l);
 
 bool zt_engine_may_be_asked(const zt_cli *cli, const char *engine)
 {
-    size_t length = strlen(engine);
-    return (cli->tool->shared & ZT_SHARE_ENGINE) &&
-           (!strcmp(cli->engine, "auto") ||
-            (!strncmp(cli->engine, engine, length) && (cli->engine[length] == 0 || cli->engine[length] == ':')));
+    const size_t length = strlen(engine);
+    if (!(cli->tool->shared & ZT_SHARE_ENGINE)) return false;
+    if (!strcmp(cli->engine, "auto")) return true;
+    for (const char *name = cli->engine; name; name = strchr(name, ',')) { /* of a list, each */
+        name += *name == ',';
+        if (!strncmp(name, engine, length) && (name[length] == 0 || name[length] == ':' || name[length] == ',')) return true;
+    }
+    return false;
 }
 
 /* In a context of their own: no driver is no error here. */

@@ -53,9 +53,10 @@ zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, int 
 enum { BENCH_EVENTS = 4, BENCH_COUNTS = 9 };
 
 typedef struct bench_result {
-    char *test;  /* "pp512"; an op line */
-    char *unit;  /* "tokens/s" */
-    char *model; /* in a list of several models, the model's; else NULL */
+    char *test;   /* "pp512"; an op line */
+    char *unit;   /* "tokens/s" */
+    char *model;  /* in a list of several models, the model's; else NULL */
+    char *engine; /* in a list of several engines, the engine's; else NULL */
     int64_t threads;
     double *samples; /* [count] */
     int64_t count;
@@ -94,8 +95,11 @@ typedef struct bench_list {
 
 /* Appends a result with space for `most` samples; NULL: out of memory. */
 bench_result *bench_add(zt_ctx *ctx, bench_list *list, const char *test, int64_t threads, const char *unit, int64_t most);
-/* The results of `from` move to the end of `to`, as those of its model, which `to` then has none of. */
-zt_status bench_list_join(zt_ctx *ctx, bench_list *target, bench_list *from);
+/* The results of `from` move to the end of `target`: with `model` as those of its model, with an engine as those of this engine,
+ * of which `target` itself then has none. Without `model` the model of `from` becomes that of `target`. */
+zt_status bench_list_join(zt_ctx *ctx, bench_list *target, bench_list *from, bool model, const char *engine);
+/* Appends "MODEL ENGINE ", which goes before the name of a test; NULL: not known, nothing. */
+void bench_put_owner(zt_str *out, const char *model, const char *engine);
 zt_status bench_list_model(zt_ctx *ctx, bench_list *list, const zt_gguf *model);
 void bench_list_free(zt_ctx *ctx, bench_list *list);
 zt_status bench_print(zt_cli *cli, const bench_list *list); /* in the format of --format */

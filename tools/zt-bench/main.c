@@ -66,7 +66,7 @@ static const zt_tool tool = {
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+              ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS | ZT_SHARE_ENGINES,
     .max_operands = -1,
     .modes = modes,
     .commands = true,
@@ -86,11 +86,21 @@ static zt_status refuse_existing(zt_cli *cli)
     return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (--force overwrites)", cli->output);
 }
 
+/* A list of engines is measured by one command only. */
+static zt_status refuse_engines(zt_cli *cli, int command)
+{
+    char shown[96];
+    if (command == MODEL || !strchr(cli->engine, ',')) return ZT_OK;
+    return zt_fail(cli->ctx, ZT_EUSAGE, "--engine %s: %s uses one engine; only model measures several",
+                   zt_escape(shown, sizeof shown, cli->engine, strnlen(cli->engine, 90)), cli->operands[0]);
+}
+
 static zt_status run_command(zt_cli *cli)
 {
     int i = zt_command_enter(cli, commands, sizeof *commands, N_COMMANDS);
     zt_status status = zt_ctx_status(cli->ctx);
     if (!status && !opt.vs && i != COMPARE) status = zt_cli_refuse_given(cli, "threshold|seed", "measurements without --vs");
+    if (!status) status = refuse_engines(cli, i);
     if (!status) status = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!status) status = refuse_existing(cli);
     if (!status) status = zt_cli_claim(cli, cli->output, "--output");

@@ -1,11 +1,12 @@
-/* model.c - zt-bench model: the speed of language models, prompt and generation, by depth, threads, cache type and chunk.
+/* model.c - zt-bench model: the speed of language models, prompt and generation, by engine, depth, threads, cache type and
+ * chunk.
  *
  *     pp512         512 tokens as one prompt into an empty context, logits after the last
  *     tg128         128 steps of one token each, after one token
  *     pp512@d4096   the same, but with 4096 tokens in the context before
  *     tg128@d4096
  *
- * A cell is a test of a subject (a model with threads, cache type and chunk). Rounds go over all cells: one to warm up, then one
+ * A cell is a test of a subject (a model with engine, threads, cache type and chunk). Rounds go over all cells: one to warm up, then one
  * for each sample. So a change of the machine's speed during the run is a change of all cells, not of some. Every second round goes
  * backwards: cells are met in changing order, and a context that is filled to the greatest depth is emptied step by step.
  * Subjects are open together as far as memory allows; those that do not fit follow in a group of their own.
@@ -17,13 +18,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEST_NAME = 96, MOST_MODELS = 64, MOST_TYPES = 16, MOST_CELLS = 4096 };
+enum { TEST_NAME = 96, MOST_MODELS = 64, MOST_ENGINES = 16, ENGINE_NAME = 24, MOST_TYPES = 16, MOST_CELLS = 4096 };
 
 /* What is measured: every combination. */
 typedef struct model_lists {
     bench_numbers prompts, generates, depths, threads, chunks;
     zt_dtype kv[MOST_TYPES]; /* [kv_count] */
     int kv_count;
+    char engines[MOST_ENGINES][ENGINE_NAME]; /* [engine_count], as --engine names them */
+    int engine_count;
 } model_lists;
 
 typedef struct model_cell {
@@ -40,11 +43,11 @@ typedef struct model_bench {
     const bench_options *options;
     model_lists values;
     model_test *tests;              /* [test_count], a depth after the other */
-    model_subject *subjects;        /* [subject_count], a model after the other */
+    model_subject *subjects;        /* [subject_count], a model after the other, and of each an engine after the other */
     model_cell *cells;              /* [subject_count * test_count], a subject after the other */
     const char *names[MOST_MODELS]; /* [model_count] */
     zt_gguf *models[MOST_MODELS];
-    bench_list *lists; /* [model_count] */
+    bench_list *lists; /* [model_count * engine_count], in the order of subjects */
     int test_count, subject_count, model_count;
     int64_t longest; /* tokens of the longest test */
     bench_counters counters;
@@ -215,9 +218,34 @@ static zt_status read_types(zt_ctx *ctx, const char *text, model_lists *values)
     return ZT_OK;
 }
 
-static zt_status read_lists(zt_ctx *ctx, const bench_options *options, model_lists *values)
+/* "cpu,vulkan:1". The names are checked when they are opened. */
+static zt_status read_engines(zt_cli *cli, const bench_options *options, model_lists *values)
+{
+    char shown[96];
+    zt_escape(shown, sizeof shown, cli->engine, strnlen(cli->engine, 90));
+    for (const char *cursor = cli->engine; cursor;) {
+        size_t length = strcspn(cursor, ",");
+        char *name = values->engines[values->engine_count];
+        if (length == 0 || length >= ENGINE_NAME || values->engine_count == MOST_ENGINES - 1)
+            return zt_fail(cli->ctx, ZT_EUSAGE, "--engine: '%s' is not a list of at most %d engines, such as cpu,vulkan", shown,
+                           MOST_ENGINES - 1);
+        snprintf(name, ENGINE_NAME, "%.*s", (int)length, cursor);
+        for (int i = 0; i < values->engine_count; i++)
+            if (!strcmp(values->engines[i], name))
+                return zt_fail(cli->ctx, ZT_EUSAGE, "--engine: '%s' names %s twice", shown, name);
+        values->engine_count++;
+        cursor = cursor[length] ? cursor + length + 1 : NULL;
+    }
+    if (options->vs && values->engine_count > 1)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--vs compares two models on one engine, --engine names %d: '%s'",
+                       values->engine_count, shown);
+    return ZT_OK;
+}
+
+static zt_status read_lists(zt_cli *cli, const bench_options *options, model_lists *values)
 {
     enum { MOST = 1 << 24 };
+    zt_ctx *ctx = cli->ctx;
     values->chunks = (bench_numbers){{0}, 1};
     zt_status status = bench_threads_of(ctx, options, &values->threads);
     if (!status) status = bench_numbers_of(ctx, "-p", options->prompt, 0, MOST, &values->prompts);
@@ -225,6 +253,7 @@ static zt_status read_lists(zt_ctx *ctx, const bench_options *options, model_lis
     if (!status) status = bench_numbers_of(ctx, "-d", options->depth, 0, MOST, &values->depths);
     if (!status && options->chunk) status = bench_numbers_of(ctx, "--chunk", options->chunk, 1, MOST, &values->chunks);
     if (!status) status = read_types(ctx, options->kv, values);
+    if (!status) status = read_engines(cli, options, values);
     if (status || has_tokens(&values->prompts) || has_tokens(&values->generates)) return status;
     return zt_fail(ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
 }
@@ -240,9 +269,11 @@ static zt_status read_names(model_bench *bench)
     if (!options->vs && given > 1 && cli->n_operands > 1)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: specify each with -m, or compare two with --vs", given);
     if (given > MOST_MODELS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, the limit is %d", given, MOST_MODELS);
-    if (given > 1 && options->plot && !bench_plots_depths(cli, options))
+    if (given * bench->values.engine_count > 1 && options->plot && !bench_plots_depths(cli, options))
         return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--plot draws the roofline of one model, or with several depths (-d) curves; got %d models", given);
+                       "--plot draws the roofline of one model on one engine, or with several depths (-d) curves; got %d model%s "
+                       "and %d engine%s",
+                       given, given == 1 ? "" : "s", bench->values.engine_count, bench->values.engine_count == 1 ? "" : "s");
     for (int i = 0; i < options->models.n; i++) bench->names[bench->model_count++] = options->models.item[i];
     for (int i = 1; i < cli->n_operands; i++) bench->names[bench->model_count++] = cli->operands[i];
     return ZT_OK;
@@ -272,20 +303,22 @@ static zt_status list_tests(model_bench *bench)
 static zt_status list_subjects(model_bench *bench)
 {
     const model_lists *values = &bench->values;
-    int64_t variants = (int64_t)values->threads.count * values->kv_count * values->chunks.count;
+    const int64_t of_engine = (int64_t)values->threads.count * values->kv_count * values->chunks.count;
+    const int64_t variants = values->engine_count * of_engine;
     int64_t rows = bench->model_count * variants * bench->test_count;
     if (rows > MOST_CELLS)
         return zt_fail(bench->cli->ctx, ZT_EUSAGE, "%" PRId64 " combinations to measure, the limit is %d", rows, MOST_CELLS);
     bench->subjects = zt_calloc(bench->cli->ctx, (size_t)(bench->model_count * variants), sizeof *bench->subjects);
     for (int i = 0; i < bench->model_count * variants && bench->subjects; i++) {
-        int model = (int)(i / variants), rest = (int)(i % variants);
-        model_variant variant = {.chunk = values->chunks.values[rest % values->chunks.count],
+        int list = (int)(i / of_engine), rest = (int)(i % of_engine);
+        model_variant variant = {.engine = values->engines[list % values->engine_count],
+                                 .chunk = values->chunks.values[rest % values->chunks.count],
                                  .kv = values->kv[rest / values->chunks.count % values->kv_count],
                                  .threads = values->threads.values[rest / values->chunks.count / values->kv_count]};
         bench->subjects[bench->subject_count++] = (model_subject){.cli = bench->cli,
                                                                   .options = bench->options,
-                                                                  .gguf = bench->models[model],
-                                                                  .list = &bench->lists[model],
+                                                                  .gguf = bench->models[list / values->engine_count],
+                                                                  .list = &bench->lists[list],
                                                                   .variant = variant};
     }
     return zt_ctx_status(bench->cli->ctx);
@@ -322,26 +355,38 @@ static zt_status list_cells(model_bench *bench)
 static zt_status open_models(model_bench *bench)
 {
     zt_ctx *ctx = bench->cli->ctx;
-    bench->lists = zt_calloc(ctx, (size_t)bench->model_count, sizeof *bench->lists);
+    const int engines = bench->values.engine_count;
+    bench->lists = zt_calloc(ctx, (size_t)(bench->model_count * engines), sizeof *bench->lists);
     zt_status status = zt_ctx_status(ctx);
     for (int i = 0; i < bench->model_count && !status; i++) {
         bench->models[i] = zt_model_open(ctx, bench->names[i]);
-        status = bench->models[i] ? bench_list_model(ctx, &bench->lists[i], bench->models[i]) : zt_ctx_status(ctx);
+        status = zt_ctx_status(ctx);
+        for (int k = 0; k < engines && !status; k++)
+            status = bench_list_model(ctx, &bench->lists[i * engines + k], bench->models[i]);
     }
     return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* Several models: the history has an entry for each, the table and the plot have all. */
+/* The name of the engine that measured a list, as the table of several has it: what "auto" chose, or what --engine names. */
+static const char *engine_of(const bench_list *list, const char *given) { return strcmp(given, "auto") ? given : list->engine; }
+
+/* Several models or engines: the history has an entry for each, the table and the plot have all. */
 static zt_status answer_all(model_bench *bench)
 {
     bench_list all = {0};
     bench_options each = *bench->options;
     zt_status status = ZT_OK;
     each.plot = NULL;
-    for (int i = 0; i < bench->model_count && !status; i++) status = bench_keep(bench->cli, &each, &bench->lists[i]);
-    for (int i = 0; i < bench->model_count && !status; i++) status = bench_list_join(bench->cli->ctx, &all, &bench->lists[i]);
+    const model_lists *values = &bench->values;
+    const int count = bench->model_count * values->engine_count;
+    for (int i = 0; i < count && !status; i++) status = bench_keep(bench->cli, &each, &bench->lists[i]);
+    for (int i = 0; i < count && !status; i++) {
+        const char *engine = engine_of(&bench->lists[i], values->engines[i % values->engine_count]);
+        status = bench_list_join(bench->cli->ctx, &all, &bench->lists[i], bench->model_count > 1,
+                                 values->engine_count > 1 ? engine : NULL);
+    }
     if (!status && bench->options->plot) status = bench_plot_depths(bench->cli, bench->options->plot, &all);
     if (!status) status = bench_print(bench->cli, &all);
     bench_list_free(bench->cli->ctx, &all);
@@ -353,7 +398,8 @@ static void close_bench(model_bench *bench)
     zt_ctx *ctx = bench->cli->ctx;
     bench_energy_close(&bench->energy);
     for (int i = 0; i < bench->model_count; i++) zt_gguf_close(bench->models[i]);
-    for (int i = 0; i < bench->model_count && bench->lists; i++) bench_list_free(ctx, &bench->lists[i]);
+    for (int i = 0; i < bench->model_count * bench->values.engine_count && bench->lists; i++)
+        bench_list_free(ctx, &bench->lists[i]);
     zt_free(ctx, bench->lists);
     zt_free(ctx, bench->cells);
     zt_free(ctx, bench->subjects);
@@ -363,7 +409,8 @@ static void close_bench(model_bench *bench)
 zt_status bench_model(zt_cli *cli, const bench_options *options)
 {
     model_bench bench = {.cli = cli, .options = options};
-    zt_status status = read_lists(cli->ctx, options, &bench.values);
+    const char *engines = cli->engine;
+    zt_status status = read_lists(cli, options, &bench.values);
     if (!status) status = read_names(&bench);
     if (!status && options->energy) status = bench_energy_open(cli->ctx, &bench.energy);
     if (!status) status = open_models(&bench);
@@ -371,7 +418,9 @@ zt_status bench_model(zt_cli *cli, const bench_options *options)
     if (!status) status = list_subjects(&bench);
     if (!status) status = list_cells(&bench);
     if (!status) status = measure_all(&bench);
-    if (!status) status = bench.model_count > 1 && !options->vs ? answer_all(&bench) : bench_answer(cli, options, bench.lists);
+    const bool several = !options->vs && bench.model_count * bench.values.engine_count > 1;
+    if (!status) status = several ? answer_all(&bench) : bench_answer(cli, options, bench.lists);
     close_bench(&bench);
+    cli->engine = engines;
     return status;
 }

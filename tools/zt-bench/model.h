@@ -13,8 +13,9 @@ typedef struct model_test {
 /* How a model is run. */
 typedef struct model_variant {
     int64_t threads;
-    int64_t chunk; /* tokens of a prompt at a time; 0: the default */
-    zt_dtype kv;   /* ZT_DTYPE_COUNT: the default */
+    int64_t chunk;      /* tokens of a prompt at a time; 0: the default */
+    zt_dtype kv;        /* ZT_DTYPE_COUNT: the default */
+    const char *engine; /* one name of --engine */
 } model_variant;
 
 /* A model on an engine of its own (subject.c). */

@@ -62,11 +62,13 @@ zt_status bench_read_samples(const bench_reader *reader, const json_t *samples, 
 
 static zt_status read_result(const bench_reader *reader, const json_t *j)
 {
-    const char *test = bench_text_of(j, "test"), *unit = bench_text_of(j, "unit"), *model = bench_text_of(j, "model");
+    const char *test = bench_text_of(j, "test"), *unit = bench_text_of(j, "unit"), *model = bench_text_of(j, "model"),
+               *engine = bench_text_of(j, "engine");
     if (!test || !unit) return bench_fail_read(reader, "a result has no \"test\" or no \"unit\"");
-    zt_str name; /* of one of several models: "MODEL TEST" */
+    zt_str name; /* of one of several models or engines: "MODEL ENGINE TEST" */
     zt_str_init(&name, reader->ctx);
-    zt_str_printf(&name, "%s%s%s", model ? model : "", model ? " " : "", test);
+    bench_put_owner(&name, model, engine);
+    zt_str_puts(&name, test);
     int64_t threads = json_integer_value(json_object_get(j, "threads"));
     zt_status status = name.data ? bench_read_samples(reader, json_object_get(j, "samples"), name.data, threads, unit)
                                  : zt_ctx_status(reader->ctx);

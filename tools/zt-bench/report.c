@@ -38,6 +38,7 @@ void bench_list_free(zt_ctx *ctx, bench_list *list)
         zt_free(ctx, result->test);
         zt_free(ctx, result->unit);
         zt_free(ctx, result->model);
+        zt_free(ctx, result->engine);
         zt_free(ctx, result);
     }
     zt_free(ctx, list->roofs);
@@ -47,17 +48,36 @@ void bench_list_free(zt_ctx *ctx, bench_list *list)
     *list = (bench_list){0};
 }
 
-zt_status bench_list_join(zt_ctx *ctx, bench_list *target, bench_list *from)
+/* The model of a list becomes that of another, which has none yet. */
+static void move_model(bench_list *target, bench_list *from)
 {
-    for (bench_result *result = from->first; result; result = result->next)
-        if (!(result->model = zt_strdup(ctx, from->model))) return ZT_ENOMEM;
-    memcpy(target->engine, from->engine, sizeof target->engine);
+    if (target->model) return;
+    target->model = from->model;
+    target->model_id = from->model_id;
+    target->model_bytes = from->model_bytes;
+    from->model = from->model_id = NULL;
+}
+
+zt_status bench_list_join(zt_ctx *ctx, bench_list *target, bench_list *from, bool model, const char *engine)
+{
+    for (bench_result *result = from->first; result; result = result->next) {
+        if (model && !(result->model = zt_strdup(ctx, from->model))) return ZT_ENOMEM;
+        if (engine && !(result->engine = zt_strdup(ctx, engine))) return ZT_ENOMEM;
+    }
+    if (!model) move_model(target, from);
+    if (!engine) memcpy(target->engine, from->engine, sizeof target->engine);
     if (!from->first) return ZT_OK;
     if (!target->first) target->last = &target->first;
     *target->last = from->first;
     target->last = from->last;
     from->first = NULL;
     return ZT_OK;
+}
+
+void bench_put_owner(zt_str *out, const char *model, const char *engine)
+{
+    if (model) zt_str_printf(out, "%s ", model);
+    if (engine) zt_str_printf(out, "%s ", engine);
 }
 
 void bench_machine_here(const zt_cli *cli, bench_machine_id *machine)
@@ -126,6 +146,7 @@ static void put_result(zt_str *text, const bench_result *result, const bench_sum
     zt_str_puts(text, "{");
     if (subject) put_member(text, "subject", subject);
     if (result->model) put_member(text, "model", result->model);
+    if (result->engine) put_member(text, "engine", result->engine);
     put_text(text, "test", result->test);
     zt_str_printf(text, ",\"threads\":%" PRId64 ",", result->threads);
     put_text(text, "unit", result->unit);
@@ -211,31 +232,44 @@ const char *bench_number(char out[BENCH_NUMBER], double number, int digits)
     return out;
 }
 
-/* The first column is there where the list is of several models, the last two with --energy. */
-enum { N_COLUMNS = 13, OF_ENERGY = 2 };
-static const char *const columns[N_COLUMNS] = {"model", "test", "#threads",  "unit",       "#median",     "#min",
-                                               "#max",  "#mad", "#ci95_low", "#ci95_high", "#roof_share", "#joules_per_token",
-                                               "#watts"};
+/* The first two columns are there where the list is of several models or engines, the last two with --energy. */
+enum { N_COLUMNS = 14, OF_ENERGY = 2 };
+static const char *const columns[N_COLUMNS] = {
+    "model", "engine", "test",      "#threads",   "unit",        "#median",           "#min",
+    "#max",  "#mad",   "#ci95_low", "#ci95_high", "#roof_share", "#joules_per_token", "#watts"};
+
+/* Of N_COLUMNS cells those of the columns that the list has. Returns their number. */
+static int keep_columns(const bench_result *first, const char *const cells[N_COLUMNS], const char *kept[N_COLUMNS])
+{
+    const int last = first && first->has_energy ? N_COLUMNS : N_COLUMNS - OF_ENERGY;
+    int count = 0;
+    for (int i = 0; i < last; i++) {
+        if ((i == 0 && !(first && first->model)) || (i == 1 && !(first && first->engine))) continue;
+        kept[count++] = cells[i];
+    }
+    return count;
+}
 
 static zt_status add_row(zt_table *table, const bench_result *result, const bench_summary *summary)
 {
     const double value[] = {summary->median, summary->min, summary->max, summary->mad, summary->ci95[0], summary->ci95[1]};
     char threads[24], number[6][BENCH_NUMBER], share[24] = "", joules[BENCH_NUMBER], watts[BENCH_NUMBER];
     snprintf(threads, sizeof threads, "%" PRId64, result->threads);
-    const char *cell[N_COLUMNS] = {result->model, result->test, threads, result->unit};
-    for (int i = 0; i < 6; i++) cell[4 + i] = bench_number(number[i], value[i], 5);
+    const char *cell[N_COLUMNS] = {result->model, result->engine, result->test, threads, result->unit}, *kept[N_COLUMNS];
+    for (int i = 0; i < 6; i++) cell[5 + i] = bench_number(number[i], value[i], 5);
     if (result->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(result, summary->median));
-    cell[10] = share;
-    cell[11] = bench_number(joules, result->joules, 4);
-    cell[12] = bench_number(watts, result->watts, 4);
-    return zt_table_row(table, cell + !result->model);
+    cell[11] = share;
+    cell[12] = bench_number(joules, result->joules, 4);
+    cell[13] = bench_number(watts, result->watts, 4);
+    keep_columns(result, cell, kept);
+    return zt_table_row(table, kept);
 }
 
 static zt_status print_table(zt_cli *cli, const bench_list *list, double *scratch)
 {
-    int one = !list->first || !list->first->model; /* of one model: no column for it */
-    int energy = list->first && list->first->has_energy ? OF_ENERGY : 0;
-    zt_table *table = zt_table_new(cli, "bench", columns + one, N_COLUMNS - OF_ENERGY + energy - one);
+    const char *kept[N_COLUMNS];
+    const int count = keep_columns(list->first, columns, kept);
+    zt_table *table = zt_table_new(cli, "bench", kept, count);
     zt_status status = table ? ZT_OK : zt_ctx_status(cli->ctx);
     for (const bench_result *result = list->first; result && status == ZT_OK; result = result->next) {
         bench_summary summary = bench_summarize(result->samples, result->count, scratch);
@@ -265,15 +299,17 @@ static const char *format_text(zt_arena *arena, const bench_result *result, doub
     return zt_arena_strndup(arena, text, strlen(text));
 }
 
-static const char *format_name(zt_arena *arena, const bench_result *result)
+static const char *format_name(zt_ctx *ctx, zt_arena *arena, const bench_result *result)
 {
     char more[64];
     snprintf(more, sizeof more, " (%" PRId64 " threads, ", result->threads);
-    const char *model = result->model ? result->model : "", *gap = result->model ? " " : "";
-    size_t length = strlen(model) + strlen(result->test) + strlen(more) + strlen(result->unit) + 3;
-    char *name = zt_arena_alloc(arena, length);
-    if (name) snprintf(name, length, "%s%s%s%s%s)", model, gap, result->test, more, result->unit);
-    return name;
+    zt_str name;
+    zt_str_init(&name, ctx);
+    bench_put_owner(&name, result->model, result->engine);
+    zt_str_printf(&name, "%s%s%s)", result->test, more, result->unit);
+    const char *kept = name.data ? zt_arena_strndup(arena, name.data, name.len) : NULL;
+    zt_str_fini(&name);
+    return kept;
 }
 
 static zt_status write_junit(zt_cli *cli, const bench_list *list, double *scratch)
@@ -283,7 +319,8 @@ static zt_status write_junit(zt_cli *cli, const bench_list *list, double *scratc
     zt_arena *arena = zt_arena_new(cli->ctx, 0);
     bench_case *cases = arena ? zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *cases) : NULL;
     for (const bench_result *result = list->first; result && cases; result = result->next, i++)
-        cases[i] = (bench_case){format_name(arena, result), format_text(arena, result, scratch), find_seconds(result), NULL};
+        cases[i] =
+            (bench_case){format_name(cli->ctx, arena, result), format_text(arena, result, scratch), find_seconds(result), NULL};
     zt_status status = zt_ctx_status(cli->ctx);
     if (status == ZT_OK) status = bench_junit(cli, cli->operands[0], cases, count);
     zt_arena_free(arena);

@@ -24,6 +24,7 @@ zt_status bench_subject_engine(model_subject *subject, int64_t longest, size_t *
     zt_cli *cli = subject->cli;
     zt_llm_info info;
     zt_llm_opts llm_options = options_of(subject, longest);
+    cli->engine = subject->variant.engine; /* of a list, the one that is opened */
     zt_binding bindings[] = {{"n", 1}, {"m", 1}, {"ctx", (longest / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
     zt_prog *program = zt_cli_may_choose(cli) ? zt_llm_program(subject->gguf, &llm_options) : NULL;
     if (!program) zt_ctx_clear(cli->ctx); /* zt_llm_plan reports what is wrong */

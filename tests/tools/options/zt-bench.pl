@@ -62,7 +62,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         machine => {"--threads" => {value => 1}, "--reps" => {value => 1}, "--engine" => {value => "cpu"}},
         compare => {"--bind" => {value => "n=1"},
             "--commit" => {run => ["compare", "--vs", "neg f32[64]", "neg f32[32]", qw(-r 3 -t 1 --history h.sqlite)], value => "a1", with => [], reason => "kept there: tests/tools/zt-bench-history.bats"}, "--force" => {with => [qw(--output results)], there => "results"}},
-        model => {"--plot" => {run => [qw(model -m model.gguf -p 8 -n 2 -r 1 -t 1)], value => "p.svg"},
+        model => {"--engine" => {value => "cpu,ref", says => qr/^ref\tpp8\b/m}, "--plot" => {run => [qw(model -m model.gguf -p 8 -n 2 -r 1 -t 1)], value => "p.svg"},
             "--vs" => {run => [qw(model model.gguf other.gguf -p 8 -n 2 -r 3 -t 1)]}, "--seed" => $vs, "--threshold" => $vs},
         op => {"--seed" => $vs, "--threshold" => $vs, "--progress" => {value => "always", run => ["op", "neg f32[64]", "-r", 3, "-t", 1, "--no-roof"]}, "--plot" => {run => ["op", "neg f32[64]", "-r", 1, "-t", 1], value => "p.svg"},
             "--vs" => {run => ["op", "neg f32[64]", "neg f32[32]", "-r", 3, "-t", 1]}},
