@@ -1,5 +1,5 @@
 /* golden_architectures.c - made models of every architecture against transformers: logits and embeddings of
- * --exact arithmetic within 1e-4 on cpu and ref, the same bits for any chunk.
+ * --exact arithmetic within 1e-4 on cpu and ref, the same bits for any chunk; and of heads that predict further tokens.
  *
  *   golden_arch [FOLDER [GGUF]]
  *
@@ -11,6 +11,7 @@
 #include "tests/common/npy.h"
 #include "tests/common/tap.h"
 
+#include "lib/llm/llm_internal.h"
 #include "lib/zt/all.h"
 #include <dirent.h>
 #include <jansson.h>
@@ -30,6 +31,7 @@ typedef struct golden {
     int32_t ids[MOST_IDS];
     int64_t n;              /* ids */
     float *logits, *pooled; /* f32[n, V] or NULL (an encoder), f32[width] or scores */
+    float *next;            /* f32[n, V] or NULL: the head's, as tests/llm/heads/make.py says */
     int64_t vocab, width;
 } golden;
 
@@ -62,6 +64,7 @@ static bool golden_open(golden *c, const char *folder, const char *name)
     if (text) c->logits = load_matrix(dir, "logits.npy", &rows, &c->vocab);
     c->pooled = load_matrix(dir, "pooled.npy", &(int64_t){0}, &c->width);
     snprintf(c->model, sizeof c->model, gguf_folder ? "%s/%s.gguf" : "%s/%s", gguf_folder ? gguf_folder : folder, name);
+    c->next = load_matrix(dir, "next.npy", &(int64_t){0}, &(int64_t){0});
     return c->n > 0 && c->n <= MOST_IDS && c->pooled && (!text || rows == c->n);
 }
 
@@ -69,6 +72,7 @@ static void golden_close(golden *c)
 {
     free(c->logits);
     free(c->pooled);
+    free(c->next);
 }
 
 /* ---- a model --------------------------------------------------------------------------------- */
@@ -175,6 +179,43 @@ static void try_logits(const golden *c, const char *engine)
     free(y);
 }
 
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+/* The head's logits of each row of the text behind the first, all in one step; and then of one row that reads its own state. */
+static bool feed_head(const golden *c, zt_llm *m, zt_llm *head, float *y)
+{
+    const size_t rows = (size_t)c->n - 1;
+    float *state = calloc((size_t)c->width, sizeof *state);
+    bool good = zt_llm_feed(m, c->ids, (size_t)c->n, false, NULL) == ZT_OK &&
+                zt_llm_feed_head(head, c->ids + 1, zt_hidden_at(m->hidden, 0), rows, true, y, NULL) == ZT_OK &&
+                zt_llm_rewind(head, (int64_t)rows - 1) == ZT_OK &&
+                zt_llm_feed_head(head, c->ids + rows, zt_hidden_at(m->hidden, rows - 1), 1, false,
+                                 y + (rows - 1) * (size_t)c->vocab, state) == ZT_OK &&
+                zt_llm_feed_head(head, c->ids, state, 1, false, y + rows * (size_t)c->vocab, NULL) == ZT_OK;
+    free(state);
+    return good;
+}
+
+static void try_head(const golden *c, const char *engine)
+{
+    model o = {.ctx = zt_ctx_new()};
+    float *y = calloc((size_t)(c->n * c->vocab), sizeof *y);
+    o.g = zt_model_open(o.ctx, c->model);
+    o.e = zt_engine_open(o.ctx, engine, &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    zt_llm_opts lo = {.engine = o.e, .ctx_len = 32, .exact = true, .kv = ZT_DTYPE_COUNT, .hidden = true};
+    o.m = o.g && o.e ? zt_llm_open(o.g, &lo) : NULL;
+    lo.hidden = false;
+    lo.head = true;
+    lo.lender = o.m;
+    zt_llm *head = o.m ? zt_llm_open(o.g, &lo) : NULL;
+    bool good = head && feed_head(c, o.m, head, y);
+    if (!good) diag("%s: %s", c->name, zt_ctx_error(o.ctx));
+    zt_llm_close(head);
+    double d = model_close(&o) && good ? distance(c->next, y, c->n * c->vocab) : INFINITY;
+    ok(d <= BOUND, "%s on %s: logits of the head off by %.2g", c->name, engine, d);
+    free(y);
+}
+
 static void try_case(const char *folder, const char *name)
 {
     const char *only = getenv("ZT_ENGINE");
@@ -184,6 +225,7 @@ static void try_case(const char *folder, const char *name)
     if (!there) ok(false, "%s: a case", name);
     for (size_t i = 0; there && i < sizeof engines / sizeof *engines && engines[i]; i++) {
         if (c.logits) try_logits(&c, engines[i]);
+        if (c.next) try_head(&c, engines[i]);
         float *y = embedding_of(&c, engines[i]);
         double d = distance(c.pooled, y, c.width);
         ok(d <= BOUND, "%s on %s: embedding off by %.2g", name, engines[i], d);
@@ -212,8 +254,8 @@ static void try_all(const char *folder)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs", "dense", "gpt_oss",     "latent",  "rows",
-                                       "gemma", "delta", "state_space", "further", "rwkv"};
+    static const char *const sets[] = {"archs", "dense",       "gpt_oss", "latent", "rows", "gemma",
+                                       "delta", "state_space", "further", "rwkv",   "heads"};
     char self[4096], folder[4200];
     snprintf(self, sizeof self, "%s", argv[0]);
     const char *programs = dirname(self);

@@ -144,6 +144,46 @@ END
     cmp answers answers.draft
 }
 
+@test "a directory's head is in the GGUF, the quantized file and the directory that is written again, and drafts from each" {
+    for name in qwen3next qwen35 qwen35moe glm4_moe; do
+        rm -rf folder back
+        mkdir folder
+        cp "$tests/../heads/$name-head"/* "$tests/../state_space-ggufs/dress/gpt2"/* folder/
+        zt-convert -q -f folder a.gguf
+        zt-quant -q -f --type q8_0 a.gguf b.gguf
+        zt-convert -q --to hf a.gguf back
+        zt-convert -q -f back c.gguf
+        cmp <(zt-convert --hash a.gguf) <(zt-convert --hash c.gguf)
+        zt-convert --meta a.gguf --format tsv | grep -q 'nextn_predict_layers.*1$'
+        for model in folder a.gguf b.gguf back; do
+            text=(zt-run -m $model --raw -p 'ab cd ab cd ab' -n 24 --temp 0 --ignore-eos -c 64)
+            "${text[@]}" >alone
+            "${text[@]}" --draft mtp --draft-tokens 3 --stats 2>err | cmp - alone
+            grep -qE 'speculation +[1-9]' err
+        done
+    done
+    # llama.cpp would run a head of deepseek2 as a layer: a file has none, and the directory drafts
+    rm -rf folder
+    mkdir folder
+    cp "$tests/../heads/deepseek-v3-head"/* "$tests/../state_space-ggufs/dress/gpt2"/* folder/
+    text=(zt-run -m folder --raw -p 'ab cd ab cd ab' -n 24 --temp 0 --ignore-eos -c 64)
+    "${text[@]}" >alone
+    "${text[@]}" --draft mtp --draft-tokens 3 --stats 2>err | cmp - alone
+    grep -qE 'speculation +[1-9]' err
+    zt-convert -v -f folder a.gguf 2>err
+    grep -q 'tensors of multi-token-prediction heads are left out' err
+    [ -z "$(zt-convert --list a.gguf | grep 'blk[.]2[.]')" ]
+    zt-convert --meta a.gguf --format tsv | grep -q 'block_count.*2$'
+    # what is behind the last layer and no head is left out, and -v says so
+    rm -rf folder
+    mkdir folder
+    cp "$tests/../latent/deepseek-v3"/* "$tests/../state_space-ggufs/dress/gpt2"/* folder/
+    zt-run -v -m folder --raw -p ab -n 1 2>err >text
+    grep -q 'folder: 2 tensors of multi-token-prediction heads are left out' err
+    run -65 zt-run -m folder --raw -p ab -n 1 --draft mtp
+    [[ $output == *"folder: the model has no multi-token-prediction head"* ]]
+}
+
 @test "-v says whether heads are used; --dry-run counts them; what cannot draft is refused by its name" {
     zt-run -v -m qwen35.gguf --raw -p hi -n 1 2>err >text
     grep -q 'qwen35.gguf: 1 multi-token-prediction head is not used' err

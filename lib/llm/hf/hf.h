@@ -173,6 +173,7 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
      HF_SET(HF_GLM4) | HF_SET(HF_BAMBA))
 #define HF_DEEPSEEKS                                                                                                             \
     (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
+#define HF_NEXTS      (HF_SET(HF_GLM4MOE) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* layers behind the last may be heads */
 #define HF_SPLIT_B    (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
 #define HF_LATENTS    (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S    (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
@@ -376,6 +377,7 @@ typedef struct hf_import {
     bool is_alone;     /* path is a tokenizer.model, not a model */
     bool embedded;     /* tokens are as many as the embedding has rows */
     bool spaced;       /* tokenizer.ggml.add_space_prefix is put */
+    int64_t behind;    /* tensors behind the last layer that were left out */
     int64_t ids[3];    /* BOS, EOS, UNK where no other file names them; -1: none */
     zt_gguf_writer *writer;
     hf_tensors *tensors;
@@ -455,6 +457,9 @@ zt_status zt_hf_add_mixer(hf_import *import, hf_tensor *tensor);
 /* Layers behind the last that predict further tokens: as config.json says, or the weights show. */
 enum { MOST_FURTHER = 64 };
 zt_status zt_hf_further_layers(const hf_import *import, int64_t *count);
+/* hf_head.c: the same of models without gated delta nets, 0 in other ones, and its key. */
+zt_status zt_hf_head_layers(const hf_import *import, int64_t *count);
+zt_status zt_hf_put_heads(hf_import *import);
 /* The name that a tensor of such a layer would have in a layer's place; other names as they are. */
 zt_status zt_hf_name_further(const hf_import *import, const char *name, char *out, size_t size);
 /* Adds a tensor that is named HF_DELTA; its name, type and source are set. */

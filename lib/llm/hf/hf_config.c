@@ -334,9 +334,9 @@ static zt_status put_key(hf_import *import, const hf_key *row)
     if (status == ZT_OK && isnan(value) && strncmp(row->names, "head_dim", 8) == 0 &&
         zt_hf_is(import, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
         status = derive_head_length(import, &value);
-    if (status == ZT_OK && strcmp(row->suffix, "block_count") == 0 && zt_hf_is(import, HF_DELTAS)) {
+    if (status == ZT_OK && strcmp(row->suffix, "block_count") == 0) {
         int64_t further = 0;
-        status = zt_hf_further_layers(import, &further);
+        status = zt_hf_is(import, HF_DELTAS) ? zt_hf_further_layers(import, &further) : zt_hf_head_layers(import, &further);
         value += (double)further;
     }
     if (status != ZT_OK || isnan(value)) return status;
@@ -631,6 +631,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK && zt_hf_is(import, HF_SCANS | HF_LFM2S)) status = zt_hf_put_mamba(import);
     if (status == ZT_OK && import->arch.id == HF_RWKV7) status = zt_hf_put_rwkv(import);
     if (status == ZT_OK && import->arch.id == HF_ARWKV7) status = zt_hf_put_arwkv(import);
+    if (status == ZT_OK) status = zt_hf_put_heads(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && import->arch.id == HF_GEMMA_EMBEDDING) status = zt_hf_put_dense_modules(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);

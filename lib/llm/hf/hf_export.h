@@ -60,6 +60,7 @@ int64_t zt_export_rwkv_count(const hf_export *export, const char *gguf);
 void zt_export_rwkv_type(const hf_export *export, const char *gguf, int64_t part, zt_type *from, zt_type *out, int64_t *row);
 zt_status zt_export_rwkv_vocabulary(hf_export *export);
 zt_status zt_export_latent(hf_export *export); /* the same of latent attention: hf_latent.c */
+zt_status zt_export_heads(hf_export *export);  /* hf_head.c: layers behind the last; after all other keys */
 zt_status zt_export_delta(hf_export *export);  /* and of gated delta nets: hf_delta.c */
 /* hf_delta.c: the name of a tensor of a layer behind the last; how a tensor that is named HF_DELTA is ordered (false: as it is
  * stored); the stored row or column for one that is written, of qwen3next's matrix in the tensor of gates or in the other; what

@@ -493,7 +493,7 @@ zt_status zt_export_config(hf_export *export)
     static zt_status (*const step[])(hf_export *) = {
         put_class,       put_keys,    put_demands,     put_sizes,        put_gemma,         put_windows,
         put_rope_layers, put_encoder, zt_export_dense, zt_export_latent, zt_export_experts, zt_export_llama4,
-        zt_export_gemma, put_rope,    zt_export_delta, zt_export_mamba,  zt_export_rwkv};
+        zt_export_gemma, put_rope,    zt_export_delta, zt_export_mamba,  zt_export_rwkv,    zt_export_heads};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

@@ -86,7 +86,8 @@ static int64_t after_layer(const char *name, const char **rest)
     return -1;
 }
 
-/* Layers behind the last predict further tokens (multi-token prediction); transformers leaves them out too. */
+/* Layers behind the last predict further tokens (multi-token prediction); those that are not known to be heads are left out, as
+ * transformers leaves out all. */
 static bool is_behind_last(const hf_import *import, const char *name)
 {
     double layers = 0;
@@ -94,7 +95,10 @@ static bool is_behind_last(const hf_import *import, const char *name)
     if (!zt_hf_is(import, HF_SET(HF_GLM4MOE) | HF_SET(HF_ERNIE_MOE) | HF_DEEPSEEKS) ||
         zt_hf_value(import, "block_count", &layers) != ZT_OK)
         return false;
-    return (double)after_layer(name, &rest) >= layers || strstr(name, "mtp_") != NULL;
+    const int64_t layer = after_layer(name, &rest);
+    int64_t heads = 0;
+    if ((double)layer < layers) return strstr(name, "mtp_") != NULL;
+    return zt_hf_head_layers(import, &heads) != ZT_OK || (double)layer >= layers + (double)heads;
 }
 
 /* Is the text this word, or does it end in "." and this word? */
@@ -487,7 +491,9 @@ static zt_status add_tensor(hf_import *import, int64_t index)
         if (named != ZT_OK) return named;
         entry.name = further;
     }
-    if (is_left_out(import, entry.name) || is_behind_last(import, entry.name)) return ZT_OK;
+    const bool behind = is_behind_last(import, entry.name);
+    import->behind += behind;
+    if (behind || is_left_out(import, entry.name)) return ZT_OK;
     if (zt_hf_is(import, HF_SET(HF_GPT_OSS)) && zt_hf_mxfp4_stem(entry.name)) return add_mxfp4(import, index, entry.name);
     if (!find_name(import, entry.name, &found)) return refuse_tensor(import, entry.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
@@ -581,6 +587,9 @@ zt_status zt_hf_add_tensors(hf_import *import)
     for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(import->tensors->from); i++) status = add_tensor(import, i);
     if (status == ZT_OK) status = zt_hf_tensors_check_stacks(import->tensors);
     if (status != ZT_OK) return status;
+    if (import->behind)
+        zt_log(import->ctx, ZT_LOG_INFO, "%s: %" PRId64 " tensors of multi-token-prediction heads are left out", import->path,
+               import->behind);
     resolve_tied_head(import);
     status = check_values(import);
     return status == ZT_OK ? add_final_norm(import) : status;
