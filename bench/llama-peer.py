@@ -22,7 +22,7 @@ from llama_cpp import _ggml
 
 model_path, threads, n_prompt, n_gen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 depth = int(sys.argv[5]) if len(sys.argv) > 5 else 0
-FED = 2048
+FED = 1024
 
 
 @L.llama_log_callback

@@ -268,12 +268,15 @@ char *zt_gguf_writer_finish(zt_gguf_writer *writer, size_t *size, uint64_t *data
     ZT_REQUIRE(writer->ctx, size, NULL);
     static const uint32_t version = 3;
     size_t used = HEAD, total;
-    if (writer->status != ZT_OK || !zt_add_size(used, writer->keys.len, &used) ||
-        !zt_add_size(used, writer->tensors.len, &used) || !zt_add_size(used, writer->align, &total))
-        return NULL;
-    total = (size_t)round_up(used, writer->align);
+    if (writer->status != ZT_OK) return NULL;
+    bool fits = zt_add_size(used, writer->keys.len, &used) && zt_add_size(used, writer->tensors.len, &used) &&
+                zt_add_size(used, writer->align, &total);
+    total = fits ? (size_t)round_up(used, writer->align) : SIZE_MAX;
     char *header = zt_alloc(writer->ctx, total);
-    if (!header) return NULL;
+    if (!header) {
+        writer->status = ZT_ENOMEM;
+        return NULL;
+    }
     memcpy(header, "GGUF", 4);
     memcpy(header + 4, &version, 4);
     memcpy(header + 8, &writer->tensor_count, 8);

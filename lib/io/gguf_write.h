@@ -53,7 +53,8 @@ zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, cons
 /* Can a tensor be put so? */
 bool zt_gguf_can(const char *name, const char *word, int rank);
 
-/* The header and its padding; *data_bytes (may be NULL) of data are to follow. NULL on failure. */
+/* The header and its padding; *data_bytes (may be NULL) of data are to follow. NULL on failure, which the writer's
+ * status then names. */
 char *zt_gguf_writer_finish(zt_gguf_writer *writer, size_t *size, uint64_t *data_bytes);
 
 #ifdef __cplusplus
