@@ -43,6 +43,7 @@ void zt_merge_free(zt_merge *merge)
 {
     if (!merge) return;
     for (int i = 0; merge->frames && i < merge->recipe->model_count; i++) zt_netjson_close(merge->frames[i]);
+    zt_merge_vocab_free(merge);
     zt_free(merge->ctx, merge->frames);
     zt_free(merge->ctx, merge->parents);
     zt_free(merge->ctx, merge->layer_counts);
@@ -81,12 +82,11 @@ static zt_status copy_tensor(zt_merge *merge, const merge_job *job, zt_writer *w
 {
     enum { BYTES = 1 << 16 };
     char piece[BYTES];
-    zt_checkpoint *checkpoint = merge->parents[job->slice->sources[job->type_source].model].model;
     zt_status status = ZT_OK;
     for (uint64_t offset = 0, step; offset < job->entry.bytes && status == ZT_OK; offset += step) {
         step = job->entry.bytes - offset < BYTES ? job->entry.bytes - offset : BYTES;
         if (merge->options.stop && merge->options.stop()) return zt_fail(merge->ctx, ZT_EINTR, "interrupted");
-        status = zt_checkpoint_read(checkpoint, job->tensors[job->type_source], offset, piece, (size_t)step);
+        status = zt_merge_read(merge, job, job->type_source, offset, piece, (size_t)step);
         if (status == ZT_OK && writer) status = zt_writer_put(writer, piece, (size_t)step);
     }
     merge->bytes_done += (double)job->entry.bytes;
@@ -102,7 +102,8 @@ static zt_status set_up(merge_work *work, merge_values *values)
     work->base = merge->recipe->method->base ? job->slice->base_index : -1;
     for (int source = 0; source < work->source_count; source++) {
         zt_entry entry;
-        zt_merge_net_entry(merge, job->slice->sources[source].model, job->tensors[source], &entry);
+        zt_status status = zt_merge_source_entry(merge, job, source, &entry);
+        if (status != ZT_OK) return status;
         work->coded[source] = zt_merge_net_codes(merge, job, source, &work->net_weights[source]);
         work->types[source] = entry.type;
         work->names[source] = job->head ? job->entry.name : entry.name;

@@ -1,10 +1,14 @@
 /* merge_internal.h - private to lib/dna: what recipes, plans and the work on tensors share.
  *
  *     recipe.c         recipes, from YAML or JSON
+ *     recipe_tokens.c  their tokens
  *     merge_methods.c  tables of methods and parameters; the value of a parameter for a tensor
  *     merge.c          a merge from beginning to end: each tensor copied, or computed by the method
  *     merge_plan.c     the tensors of the child; what the parents must have in common
+ *     merge_vocab.c    the child's tokens, and the rows of each model for them
+ *     merge_rows.c     tensors with a row for each token, as a merge reads them
  *     merge_meta.c     the child's metadata
+ *     merge_tokens.c   the tokenizer in it
  *     merge_net.c      networks' codes
  *     merge_pass.c     passes over the values of one tensor
  *     merge_linear.c   methods that are linear combinations
@@ -17,6 +21,7 @@
 #define ZT_MERGE_INTERNAL_H
 
 #include "lib/dna/merge.h"
+#include "lib/dna/tree.h"
 #include "lib/io/netjson.h"
 #include "lib/tensor/quantize.h"
 
@@ -123,6 +128,23 @@ typedef struct merge_slice {
 
 enum { TOKENS_OF_FIRST = -1, TOKENS_UNION = -2 };
 
+/* Where the row of a token comes from that the recipe's tokens name. */
+typedef enum recipe_token_kind {
+    TOKEN_UNSET, /* by the rules for all tokens */
+    TOKEN_MODEL, /* the model's row of this token */
+    TOKEN_ZERO,
+    TOKEN_OTHER /* the model's row of another token */
+} recipe_token_kind;
+
+typedef struct recipe_token {
+    const char *text;
+    recipe_token_kind kind;
+    int model;        /* index; -1: none */
+    int64_t id;       /* of TOKEN_OTHER; -1: the token is named */
+    const char *name; /* of TOKEN_OTHER; NULL: it is numbered */
+    bool force;       /* for models too that have the token */
+} recipe_token;
+
 struct zt_recipe {
     zt_ctx *ctx;
     zt_arena *arena;
@@ -135,10 +157,22 @@ struct zt_recipe {
     merge_slice *slices;
     int slice_count;
     merge_scope scope;
-    zt_dtype dtype;            /* of the child; ZT_DTYPE_COUNT: the parents' */
-    int tokens_from;           /* index of the model whose tokenizer it gets, or TOKENS_ */
+    zt_dtype dtype;  /* of the child; ZT_DTYPE_COUNT: the parents' */
+    int tokens_from; /* index of the model whose tokenizer it gets, or TOKENS_ */
+    bool aligns;     /* tensors with a row for each token are aligned with the child's tokens */
+    recipe_token *tokens;
+    int token_count;
+    int64_t pad_to_multiple;   /* of the number of rows; 0: not set */
+    bool rectifies;            /* without alignment: such tensors are cut to the rows that all have */
     const char *chat_template; /* NULL: the parent's */
 };
+
+/* recipe.c: index of the model that the node names, which is new or not; YAML 1.1's switches. */
+zt_status zt_recipe_find_model(zt_tree_reader *builder, const zt_tree *node, int *out);
+bool zt_recipe_is_switch(const zt_tree *node, double *out);
+/* recipe_tokens.c: the keys tokenizer_source and tokenizer; into: the recipe. */
+zt_status zt_recipe_read_tokens_from(zt_tree_reader *builder, const zt_tree *node, void *into);
+zt_status zt_recipe_read_tokenizer(zt_tree_reader *builder, const zt_tree *node, void *into);
 
 /* Values of the parameters for one tensor of the child. */
 typedef struct merge_values {
@@ -154,6 +188,44 @@ typedef struct merge_values {
 zt_status zt_merge_resolve(const zt_recipe *recipe, const merge_slice *slice, const char *name, const char *const *source_name,
                            double position, merge_values *out);
 
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* A token of the child. */
+typedef struct merge_token {
+    zt_bytes text; /* borrowed from a model's metadata, or the recipe */
+    int model;     /* its type and score come from this model's token `id`; -1: the recipe adds it */
+    int32_t id;
+    const recipe_token *setting; /* NULL: none */
+} merge_token;
+
+/* The child's tokens. In all models, a token is known by its text. */
+typedef struct merge_vocab {
+    int from;            /* the model whose tokenizer the child has; its tokens are the first `kept` */
+    merge_token *tokens; /* [count] */
+    int64_t count, kept, capacity;
+    int64_t row_count; /* count, padded to a multiple */
+    int32_t **ids;     /* [models] [count] the model's token; -1: it has none */
+    zt_map **maps;     /* [models] from texts to ids; those without tokens share another's */
+} merge_vocab;
+
+/* ROW_MEAN: of the rows of all sources that have the token; ROW_PAD: of all rows of the source itself. */
+enum { ROW_ZERO = -1, ROW_MEAN = -2, ROW_PAD = -3 };
+typedef struct merge_row {
+    int32_t source; /* of the slice, or ROW_ */
+    int32_t row;
+} merge_row;
+
+/* A tensor with a row for each token, as its job reads it from each source. */
+typedef struct merge_rows {
+    int64_t count;    /* rows of the child */
+    merge_row **from; /* [sources] [count]; NULL: the first `count` rows as stored */
+    bool *decoded;    /* [sources] it has rows of other types or means, and is read as f32 */
+    zt_entry *stored; /* [sources] */
+    float **pads;     /* [sources] the row ROW_PAD; NULL: not computed yet */
+    float *values;    /* one row */
+    char *raw;        /* one row of any source */
+} merge_rows;
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 typedef struct merge_job {
@@ -167,7 +239,8 @@ typedef struct merge_job {
     bool search;      /* search for the codes of least error instead of the format's rule */
     bool coded;       /* codes of a network, whose scale is in net_weights */
     zt_net_weights net_weights;
-    int type_source; /* the source whose type it gets */
+    int type_source;  /* the source whose type it gets */
+    merge_rows *rows; /* NULL: the sources' tensors as stored */
 } merge_job;
 
 struct zt_merge {
@@ -183,6 +256,7 @@ struct zt_merge {
     int64_t child_layers;  /* number of layers of the child */
     bool restacked;        /* the child's layers are not exactly the first parent's */
     zt_netjson **frames;   /* [recipe->model_count] frame of each network; NULL: not a network */
+    merge_vocab *vocab;    /* NULL: the models have the same tokens */
     zt_meta *meta;
     zt_pool *pool;
     double bytes_done, bytes_total; /* of the child */
@@ -196,6 +270,25 @@ zt_status zt_merge_put_meta(zt_merge *merge);
 int64_t zt_merge_layer(const char *name, size_t *digits_at, size_t *digit_count);
 /* The name of a GGUF tensor in Hugging Face's llama models, for filters; written to buffer. NULL: not known. */
 const char *zt_merge_hf_name(const char *name, char *buffer, size_t size);
+
+/* merge_vocab.c: the child's tokens, where the models' differ or the recipe names some. */
+zt_status zt_merge_vocab_plan(zt_merge *merge);
+void zt_merge_vocab_free(zt_merge *merge);
+/* Which row the child's token has in a tensor of each source. ZT_EDATA: the recipe's source of a token does not have it. */
+zt_status zt_merge_vocab_rows(const zt_merge *merge, const merge_job *job, merge_rows *rows);
+/* The texts of a model's tokens; NULL: it has none. */
+const zt_meta_item *zt_merge_token_list(const zt_merge *merge, int model);
+
+/* merge_rows.c */
+bool zt_merge_has_token_rows(const zt_merge *merge, const zt_entry *entry); /* may the models' tensors differ in rows? */
+/* Sets job->rows, and the rows of the child's entry. */
+zt_status zt_merge_plan_rows(zt_merge *merge, merge_job *job);
+/* A source's tensor as the job reads it. */
+zt_status zt_merge_source_entry(const zt_merge *merge, const merge_job *job, int source, zt_entry *entry);
+zt_status zt_merge_read(const zt_merge *merge, const merge_job *job, int source, uint64_t offset, void *dst, size_t size);
+
+/* merge_tokens.c: the child's tokenizer, in its metadata, which have the first parent's. */
+zt_status zt_merge_put_tokenizer(zt_merge *merge);
 
 /* ---- the work on one tensor ------------------------------------------------------------------ */
 

@@ -7,45 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool starts_with(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
-
-/* ---- the tokenizer --------------------------------------------------------------------------- */
-
-static zt_status check_union(const zt_merge *merge)
-{
-    const char *key = "tokenizer.ggml.tokens";
-    const zt_meta *first = zt_checkpoint_meta(merge->parents[zt_recipe_first(merge->recipe)].model);
-    int64_t first_index = zt_meta_find(first, key);
-    for (int model_index = 0; model_index < merge->recipe->model_count; model_index++) {
-        const zt_meta *other = zt_checkpoint_meta(merge->parents[model_index].model);
-        int64_t other_index = zt_meta_find(other, key);
-        const zt_meta_item *first_item = first_index >= 0 ? zt_meta_get(first, first_index) : NULL;
-        const zt_meta_item *other_item = other_index >= 0 ? zt_meta_get(other, other_index) : NULL;
-        if (!first_item != !other_item || (first_item && (first_item->bytes != other_item->bytes ||
-                                                          memcmp(first_item->value, other_item->value, first_item->bytes))))
-            return zt_fail(merge->ctx, ZT_EDATA, "%s: tokenizer 'union' is not supported for models with different tokens: %s",
-                           merge->recipe->name, zt_checkpoint_name(merge->parents[model_index].model));
-    }
-    return ZT_OK;
-}
-
-static zt_status put_tokenizer(zt_merge *merge)
-{
-    int from = merge->recipe->tokens_from;
-    if (from == TOKENS_UNION) return check_union(merge);
-    if (from < 0 || from == zt_recipe_first(merge->recipe)) return ZT_OK;
-    const zt_meta *other = zt_checkpoint_meta(merge->parents[from].model);
-    for (int64_t i = zt_meta_count(merge->meta) - 1; i >= 0; i--)
-        if (starts_with(zt_meta_get(merge->meta, i)->key.data, "tokenizer.")) zt_meta_remove(merge->meta, i);
-    zt_status status = ZT_OK;
-    for (int64_t i = 0; i < zt_meta_count(other) && status == ZT_OK; i++) {
-        const zt_meta_item *item = zt_meta_get(other, i);
-        if (starts_with(item->key.data, "tokenizer."))
-            status = zt_meta_put(merge->meta, item->key.data, item->kind, item->value, item->bytes);
-    }
-    return status;
-}
-
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 static size_t element_size(zt_gguf_kind kind)
@@ -154,7 +115,7 @@ zt_status zt_merge_put_meta(zt_merge *merge)
     merge->meta = zt_meta_new(merge->ctx);
     if (!merge->meta) return ZT_ENOMEM;
     zt_status status = zt_meta_join(merge->meta, zt_checkpoint_meta(merge->parents[zt_recipe_first(recipe)].model));
-    if (status == ZT_OK) status = put_tokenizer(merge);
+    if (status == ZT_OK) status = zt_merge_put_tokenizer(merge);
     if (status == ZT_OK && recipe->chat_template)
         status = zt_meta_put_str(merge->meta, "tokenizer.chat_template", recipe->chat_template, strlen(recipe->chat_template));
     if (status == ZT_OK) status = put_layers(merge);

@@ -113,9 +113,8 @@ static zt_status load_window(merge_work *work, int64_t first)
     count = work->element_count - from < count ? work->element_count - from : count;
     zt_status status = ZT_OK;
     for (int source = 0; source < work->source_count && status == ZT_OK; source++)
-        status =
-            zt_checkpoint_read(work->merge->parents[work->job->slice->sources[source].model].model, work->job->tensors[source],
-                               source_bytes(work, source, from), work->raw[source], source_bytes(work, source, count));
+        status = zt_merge_read(work->merge, work->job, source, source_bytes(work, source, from), work->raw[source],
+                               source_bytes(work, source, count));
     work->loaded_piece = status == ZT_OK ? first : -1;
     return status;
 }

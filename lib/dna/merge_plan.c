@@ -135,11 +135,13 @@ static zt_status check_tokens(const zt_merge *merge, zt_checkpoint *first, zt_ch
         zt_bytes first_token = zt_meta_next_str(first_item, &first_offset),
                  other_token = zt_meta_next_str(other_item, &other_offset);
         if (!first_token.data && !other_token.data) return ZT_OK;
+        if (merge->recipe->rectifies && (!first_token.data || !other_token.data)) return ZT_OK; /* these rows are cut */
         if (first_token.data && other_token.data && first_token.n == other_token.n &&
             !memcmp(first_token.data, other_token.data, first_token.n))
             continue;
         return zt_fail(merge->ctx, ZT_EDATA,
-                       "%s: token %" PRId64 " is %s%s%s, but in %s it is %s%s%s: models with different tokens cannot be merged",
+                       "%s: token %" PRId64
+                       " is %s%s%s, but in %s it is %s%s%s: models with different tokens need a tokenizer in the recipe",
                        zt_checkpoint_name(other), i, other_token.data ? "'" : "",
                        other_token.data ? zt_escape(shown_other, sizeof shown_other, other_token.data, other_token.n) : "none",
                        other_token.data ? "'" : "", zt_checkpoint_name(first), first_token.data ? "'" : "",
@@ -157,7 +159,7 @@ static zt_status check_parents(const zt_merge *merge)
         char arch[65];
         status = check_arch(merge, first, other, arch);
         if (status == ZT_OK && *arch) status = check_numbers(merge, first, other, arch);
-        if (status == ZT_OK && merge->recipe->tokens_from != TOKENS_UNION) status = check_tokens(merge, first, other);
+        if (status == ZT_OK && !merge->vocab) status = check_tokens(merge, first, other);
     }
     return status;
 }
@@ -363,6 +365,7 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
     zt_entry lead, entry;
     zt_merge_net_entry(merge, slice->sources[planner->lead].model, index, &lead);
     if (name_override) lead.name = name_override;
+    const bool by_token = zt_merge_has_token_rows(merge, &lead);
     merge_job *job = &merge->jobs[merge->job_count];
     *job = (merge_job){
         .entry = lead, .slice = slice, .stack_position = stack_position, .order = index, .type_source = planner->lead};
@@ -383,12 +386,14 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
                            zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(source_model(merge, slice, planner->lead)));
         zt_merge_net_entry(merge, slice->sources[source_index].model, job->tensors[source_index], &entry);
+        if (by_token && entry.type.rank == lead.type.rank) entry.type.dim[0] = lead.type.dim[0]; /* rows may differ */
         job->head = job->head || (layer_offset < 0 && strcmp(entry.name, name));
         status = check_source(planner, &lead, &entry, source_index);
         if (status != ZT_OK) return status;
     }
-    merge->job_count++;
-    return ZT_OK;
+    if (by_token) status = zt_merge_plan_rows(merge, job);
+    merge->job_count += status == ZT_OK;
+    return status;
 }
 
 /* ---- all tensors ----------------------------------------------------------------------------- */
@@ -519,7 +524,7 @@ static bool is_float(const zt_entry *entry)
 static bool is_copied(const zt_merge *merge, const merge_job *job, const merge_values *values)
 {
     zt_entry entry;
-    zt_checkpoint_get(source_model(merge, job->slice, job->type_source), job->tensors[job->type_source], &entry);
+    if (zt_merge_source_entry(merge, job, job->type_source, &entry) != ZT_OK) return false;
     if (!is_float(&entry) && !job->coded) return true;
     const zt_merge_parent *parent = &merge->parents[job->slice->sources[0].model];
     return merge->recipe->method->max_sources == 1 && !(values->has_each[0] & MP_BIT(MP_SCALE)) &&
@@ -576,6 +581,7 @@ zt_status zt_merge_plan(zt_merge *merge)
 {
     for (int i = 0; i < merge->recipe->model_count; i++) merge->layer_counts[i] = count_layers(merge->parents[i].model);
     zt_status status = zt_merge_net_open(merge);
+    if (status == ZT_OK) status = zt_merge_vocab_plan(merge);
     if (status == ZT_OK) status = check_parents(merge);
     if (status == ZT_OK) status = list_jobs(merge);
     if (status != ZT_OK) return status;

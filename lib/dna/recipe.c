@@ -33,7 +33,7 @@ static bool contains_word(const char *text, const char *words) /* " yes no " */
 }
 
 /* YAML 1.1's switches. */
-static bool is_switch(const zt_tree *node, double *out)
+bool zt_recipe_is_switch(const zt_tree *node, double *out)
 {
     bool on = contains_word(node->text, " true True TRUE yes Yes YES on On ON ");
     bool off = contains_word(node->text, " false False FALSE no No NO off Off OFF ");
@@ -46,7 +46,7 @@ static bool parse_rescale(const zt_tree *node, double *out)
 {
     static const char *const words[] = {"none", "l1", "density"};
     double on;
-    if (is_switch(node, &on)) {
+    if (zt_recipe_is_switch(node, &on)) {
         *out = on ? RESCALE_L1 : RESCALE_NONE;
         return true;
     }
@@ -66,7 +66,7 @@ static zt_status read_number(zt_tree_reader *builder, const zt_tree *node, merge
     if (good && about->kind == 'r')
         good = parse_rescale(node, out);
     else if (good)
-        good = is_switch(node, out) || zt_parse_double(node->text, out);
+        good = zt_recipe_is_switch(node, out) || zt_parse_double(node->text, out);
     if (good && about->kind == 'b') good = *out == 0 || *out == 1;
     if (!good)
         return REFUSE(node, "parameter '%s': '%s' is not a valid %s", about->name,
@@ -169,7 +169,7 @@ static zt_status read_parameters(zt_tree_reader *builder, const zt_tree *node, v
 
 /* ---- models and slices ----------------------------------------------------------------------- */
 
-static zt_status find_model(zt_tree_reader *builder, const zt_tree *node, int *out)
+zt_status zt_recipe_find_model(zt_tree_reader *builder, const zt_tree *node, int *out)
 {
     zt_recipe *recipe = builder->recipe;
     if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "model: expected a file name");
@@ -185,7 +185,7 @@ static zt_status find_model(zt_tree_reader *builder, const zt_tree *node, int *o
 
 static zt_status on_model(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    return find_model(builder, node, &((merge_source *)into)->model);
+    return zt_recipe_find_model(builder, node, &((merge_source *)into)->model);
 }
 
 static zt_status on_scope_of_source(zt_tree_reader *builder, const zt_tree *node, void *into)
@@ -256,7 +256,7 @@ static zt_status on_slice_scope(zt_tree_reader *builder, const zt_tree *node, vo
 
 static zt_status on_slice_base(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    return find_model(builder, node, &((slice_into *)into)->base);
+    return zt_recipe_find_model(builder, node, &((slice_into *)into)->base);
 }
 
 /* Every source of a slice has a layer_range; the base is one of the sources. */
@@ -315,7 +315,7 @@ static zt_status on_method(zt_tree_reader *builder, const zt_tree *node, void *i
 
 static zt_status on_base(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    return find_model(builder, node, &((zt_recipe *)into)->base);
+    return zt_recipe_find_model(builder, node, &((zt_recipe *)into)->base);
 }
 
 static zt_status on_scope(zt_tree_reader *builder, const zt_tree *node, void *into)
@@ -356,19 +356,15 @@ static zt_status on_out_dtype(zt_tree_reader *builder, const zt_tree *node, void
     return status;
 }
 
-/* "base", "union" or a model. The document may name the base later. */
-static zt_status on_tokens(zt_tree_reader *builder, const zt_tree *node, void *into)
+/* A switch of zt's: mergekit has it as the option --unsafe-truncate-embeddings, and up to 0.1.4 did so always
+ * (merge_methods/rectify_embed.py). */
+static zt_status on_rectify(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    zt_recipe *recipe = into;
-    if (node->kind == ZT_TREE_SCALAR && !strcmp(node->text, "base")) return ZT_OK;
-    if (node->kind == ZT_TREE_SCALAR && !strcmp(node->text, "union")) return recipe->tokens_from = TOKENS_UNION, ZT_OK;
-    return find_model(builder, node, &recipe->tokens_from);
-}
-
-static zt_status on_tokenizer(zt_tree_reader *builder, const zt_tree *node, void *into)
-{
-    static const zt_tree_key keys[] = {{"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
-    return zt_tree_read_keys(builder, node, "tokenizer", keys, into);
+    double on;
+    if (node->kind != ZT_TREE_SCALAR || !zt_recipe_is_switch(node, &on))
+        return REFUSE(node, "rectify_embed: expected true or false");
+    ((zt_recipe *)into)->rectifies = on != 0;
+    return ZT_OK;
 }
 
 static zt_status on_template(zt_tree_reader *builder, const zt_tree *node, void *into)
@@ -458,12 +454,19 @@ static zt_status check_parameters(zt_tree_reader *builder, const zt_tree *node)
 
 static zt_status build_recipe(zt_tree_reader *builder, const zt_tree *node)
 {
-    static const zt_tree_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
-                                       {"models", on_models},       {"slices", on_slices},
-                                       {"parameters", on_scope},    {"dtype", on_dtype},
-                                       {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
-                                       {"tokenizer", on_tokenizer}, {"chat_template", on_template},
-                                       {"modules", NULL},           {0}};
+    static const zt_tree_key keys[] = {{"merge_method", on_method},
+                                       {"base_model", on_base},
+                                       {"models", on_models},
+                                       {"slices", on_slices},
+                                       {"parameters", on_scope},
+                                       {"dtype", on_dtype},
+                                       {"out_dtype", on_out_dtype},
+                                       {"tokenizer_source", zt_recipe_read_tokens_from},
+                                       {"tokenizer", zt_recipe_read_tokenizer},
+                                       {"chat_template", on_template},
+                                       {"rectify_embed", on_rectify},
+                                       {"modules", NULL},
+                                       {0}};
     zt_status status = zt_tree_read_keys(builder, node, "recipe", keys, builder->recipe);
     if (status == ZT_OK) status = check_whole(builder, node);
     if (status == ZT_OK) status = place_base(builder, node);

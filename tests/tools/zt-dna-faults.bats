@@ -50,6 +50,20 @@ zt-dna transplant -q -t 2 --method subword base.gguf donor.gguf -o new.gguf
 END
 }
 
+@test "memory: merges of models with different tokens" {
+    set=$(cd "${ZT_TESTS:-build/tests}/.." && pwd)/vocab
+    for m in base one two more; do zt-convert -q "$set/$m" $m.gguf; done
+    zt-convert -q --set "tokenizer.huggingface.json=$(cat "$set/base/tokenizer.json")" base.gguf whole.gguf
+    for recipe in tokens mean rectify; do sed -E 's/"(base|one|two|more)"/"\1.gguf"/g' "$set/$recipe.json" >$recipe.json; done
+    sed 's/"base.gguf"/"whole.gguf"/g' mean.json >whole.json
+    sed 's/"base.gguf"/X/g; s/"more.gguf"/"base.gguf"/g; s/X/"more.gguf"/g' rectify.json >cut.json
+    refusals=16 refuse_allocations <<'END'
+zt-dna merge -q -t 2 --config tokens.json -o new.gguf
+zt-dna merge -q -t 2 --config whole.json -o new.gguf
+zt-dna merge -q -t 2 --config cut.json -o new.gguf
+END
+}
+
 # The run that memory stopped is resumed to the same champion and lines.
 @test "memory: evolution, new and resumed, of networks and recipes" {
     for from in net.json recipe.yaml; do

@@ -209,7 +209,7 @@ END
 2|shade|merge_method: linear\nmodels: [{model: a.gguf, shade: 1}]
 3|wait|merge_method: linear\nmodels:\n- {model: a.gguf, parameters: {wait: 1}}
 1|soup|merge_method: soup\nmodels: [{model: a.gguf}]
-3|tokens|merge_method: linear\nmodels: [{model: a.gguf, parameters: {weight: 1}}]\ntokenizer: {source: base, tokens: {}}
+3|kind|merge_method: linear\nmodels: [{model: a.gguf, parameters: {weight: 1}}]\ntokenizer: {source: base, tokens: {x: {source: {kind: one}}}}
 2|duplicate key|merge_method: linear\nmerge_method: slerp
 2|heavy|merge_method: linear\nmodels: [{model: a.gguf, parameters: {weight: heavy}}]
 |weight|merge_method: linear\nmodels: [{model: a.gguf}]
