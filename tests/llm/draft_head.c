@@ -64,8 +64,9 @@ static void close_pair(pair *p)
     zt_source_close(p->source);
 }
 
-/* What a head makes of a text and, a step further, of one token more; f32[LENGTH, vocab], malloc'ed. */
-static float *head_logits(const file *made_file, int64_t chunk, bool lends, int64_t *vocab)
+/* What a head makes of a text and, a step further, of one token more; f32[LENGTH, vocab], malloc'ed. bytes: of weights that it
+ * loaded. */
+static float *head_logits(const file *made_file, int64_t chunk, bool lends, int64_t *vocab, size_t *bytes)
 {
     zt_ctx *ctx = zt_ctx_new();
     pair p;
@@ -88,6 +89,7 @@ static float *head_logits(const file *made_file, int64_t chunk, bool lends, int6
                memcmp(logits + (LENGTH - 1) * *vocab, logits + (LENGTH - 2) * *vocab, (size_t)*vocab * sizeof *logits) == 0 &&
                zt_llm_feed_head(p.head, ids + 3, state, 1, false, logits + (LENGTH - 1) * *vocab, state) == ZT_OK;
     }
+    *bytes = zt_session_get(zt_llm_session(p.head)).weight_bytes;
     if (!good) diag("%s", zt_ctx_error(ctx));
     close_pair(&p);
     free(state);
@@ -101,14 +103,15 @@ static float *head_logits(const file *made_file, int64_t chunk, bool lends, int6
 static void test_bits(const file *made_file, const char *name)
 {
     int64_t vocab = 0;
-    float *whole = head_logits(made_file, 0, true, &vocab);
+    size_t borrowed, bytes = 0;
+    float *whole = head_logits(made_file, 0, true, &vocab, &borrowed);
     bool same = whole;
     const struct {
         int64_t chunk;
         bool lends;
     } others[] = {{1, true}, {7, true}, {0, false}};
     for (size_t i = 0; i < sizeof others / sizeof *others && same; i++) {
-        float *other = head_logits(made_file, others[i].chunk, others[i].lends, &vocab);
+        float *other = head_logits(made_file, others[i].chunk, others[i].lends, &vocab, &bytes);
         same = other && memcmp(whole, other, (size_t)(LENGTH * vocab) * sizeof *whole) == 0;
         free(other);
     }
@@ -116,6 +119,9 @@ static void test_bits(const file *made_file, const char *name)
     for (int64_t i = 0; same && i < LENGTH * vocab; i++) spread = fmaxf(spread, fabsf(whole[i]));
     ok(same && spread > 1, "%s: the same bits for chunks of 1, 7 and all, and with weights of its own; logits up to %.1f", name,
        (double)spread);
+    const int64_t row = mkmodel_defaults(name).width / 32 * 34; /* bytes, in q8_0 */
+    ok(bytes - borrowed >= (size_t)(2 * vocab * row),
+       "%s: %zu bytes are borrowed, the embedding and the output matrix among them", name, bytes - borrowed);
     free(whole);
 }
 

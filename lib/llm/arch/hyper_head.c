@@ -25,6 +25,5 @@ zt_status zt_hyper_read_head(const zt_gguf *gguf, zt_hyper *hyper)
     hyper->local[head] = hyper->local[alike];
     hyper->rotated[head] = hyper->rotated[alike];
     hyper->sparse[head] = hyper->n_experts > 0 && has_tensor(gguf, ZT_W_ROUTER, head);
-    if (!hyper->sparse[head] && !has_tensor(gguf, ZT_W_DOWN, head)) hyper->layer[head].ff = 0; /* some have attention alone */
     return ZT_OK;
 }
