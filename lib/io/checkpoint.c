@@ -150,7 +150,11 @@ static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 {
     ZT_REQUIRE(ctx, path, NULL);
-    return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path) : zt_source_open(ctx, path));
+    zt_checkpoint *checkpoint =
+        zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path) : zt_source_open(ctx, path));
+    if (checkpoint && !(flags & ZT_CHECKPOINT_DECODE) && checkpoint->reader->keep_rows)
+        checkpoint->reader->keep_rows(checkpoint->user);
+    return checkpoint;
 }
 
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)

@@ -62,7 +62,10 @@ typedef struct zt_checkpoint zt_checkpoint;
 enum {
     /* A pipe is read as it comes, where its container allows that (zt_checkpoint_streams): tensors
      * must be read in order, offsets rising, each byte once. Else pipes are spooled. */
-    ZT_CHECKPOINT_STREAM = 1
+    ZT_CHECKPOINT_STREAM = 1,
+    /* Tensors of a GGUF whose rows begin with a scale (zt_gguf_keep_rows) are f32, decoded as they are read, but not from a pipe.
+     * Without this flag they are unknown to zt and can be copied. */
+    ZT_CHECKPOINT_DECODE = 2
 };
 
 /* Opens a file, or "-": GGUF, safetensors, npz, PyTorch, or an index of such files. For one shard of

@@ -20,7 +20,8 @@ typedef struct zt_reader {
     zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
     bool (*place)(const void *user, int64_t i, const zt_source **source, uint64_t *offset);
     zt_status (*meta)(const void *user, zt_meta *to);
-    zt_status (*end)(void *user); /* of a stream, NULL: nothing to do */
+    void (*keep_rows)(void *user); /* see ZT_CHECKPOINT_DECODE; NULL: the container has no such types */
+    zt_status (*end)(void *user);  /* of a stream, NULL: nothing to do */
     void (*close)(void *user);
 } zt_reader;
 

@@ -35,6 +35,8 @@ static bool locate_data(const void *user, int64_t i, const zt_source **source, u
 
 static zt_status read_meta(const void *user, zt_meta *to) { return zt_gguf_all_keys(user, to, true); }
 
+static void keep_rows(void *user) { zt_gguf_keep_rows(user); }
+
 static zt_status end_stream(void *user) { return zt_gguf_end(user); }
 
 static void close_gguf(void *user) { zt_gguf_close(user); }
@@ -45,6 +47,7 @@ static const zt_reader reader = {.count = count_tensors,
                                  .read = read_data,
                                  .place = locate_data,
                                  .meta = read_meta,
+                                 .keep_rows = keep_rows,
                                  .end = end_stream,
                                  .close = close_gguf};
 

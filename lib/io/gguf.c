@@ -181,19 +181,33 @@ uint64_t zt_gguf_file_size(const zt_gguf *gguf) { return gguf ? gguf->file_size 
 
 int64_t zt_gguf_n_tensors(const zt_gguf *gguf) { return gguf ? gguf->n_tensors : 0; }
 
+/* ZT_DTYPE_COUNT: there is none. */
+static zt_dtype type_of(const zt_gguf *gguf, const gguf_tensor *tensor)
+{
+    return zt_gguf_decodes(gguf, tensor) ? ZT_F32 : zt_gguf_type(tensor->type)->dtype;
+}
+
+/* Bytes of a tensor as it is read. */
+static size_t bytes_of(const zt_gguf *gguf, const gguf_tensor *tensor)
+{
+    if (!zt_gguf_decodes(gguf, tensor)) return (size_t)tensor->bytes;
+    size_t count = tensor->bytes > 0; /* the product fits where there are bytes */
+    for (int d = 0; d < tensor->rank; d++) count *= (size_t)zt_gguf_u64(gguf->head + tensor->dims + 8 * (size_t)d);
+    return count * sizeof(float);
+}
+
 const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes)
 {
     if (!gguf) return NULL;
     const gguf_tensor *tensor = &gguf->tensor[i];
-    const gguf_type *number = zt_gguf_type(tensor->type);
     if (type) {
-        *type = (zt_type){.dtype = number->dtype, .rank = tensor->rank};
+        *type = (zt_type){.dtype = type_of(gguf, tensor), .rank = tensor->rank};
         for (int d = 0; d < tensor->rank; d++)
             type->dim[d] = (int64_t)zt_gguf_u64(gguf->head + tensor->dims + 8 * (size_t)(tensor->rank - 1 - d));
-        if (number->dtype == ZT_DTYPE_COUNT) type->rank = -1;
+        if (type->dtype == ZT_DTYPE_COUNT) type->rank = -1;
     }
     if (offset) *offset = gguf->data_start + tensor->offset;
-    if (bytes) *bytes = (size_t)tensor->bytes;
+    if (bytes) *bytes = bytes_of(gguf, tensor);
     return gguf->head + tensor->name;
 }
 
@@ -215,7 +229,7 @@ bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uin
 {
     if (!gguf || !source || !offset || i < 0 || i >= gguf->n_tensors) return false;
     const gguf_tensor *tensor = &gguf->tensor[i];
-    if (gguf->over.read || swap_width(gguf, tensor) != 1) return false;
+    if (gguf->over.read || swap_width(gguf, tensor) != 1 || zt_gguf_decodes(gguf, tensor)) return false;
     *source = gguf->source;
     *offset = gguf->data_start + tensor->offset;
     return true;
@@ -249,7 +263,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     char text[160];
     if (i < 0) return ZT_ENOENT;
     const gguf_type *number = zt_gguf_type(gguf->tensor[i].type);
-    if (number->dtype == ZT_DTYPE_COUNT)
+    if (type_of(gguf, &gguf->tensor[i]) == ZT_DTYPE_COUNT)
         return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s': unsupported type %s", zt_gguf_name(gguf),
                        zt_escape(text, sizeof text, name, strlen(name)), number->name);
     zt_gguf_tensor(gguf, i, type, NULL, NULL);
@@ -281,6 +295,15 @@ static zt_status read_swapped(const zt_gguf *gguf, uint64_t data, size_t positio
     return status;
 }
 
+zt_status zt_gguf_read_stored(const zt_gguf *gguf, int64_t handle, size_t offset, void *dst, size_t size)
+{
+    const gguf_tensor *tensor = &gguf->tensor[handle];
+    if (gguf->over.read) return gguf->over.read(gguf->over.user, handle, offset, dst, size);
+    if (swap_width(gguf, tensor) != 1)
+        return read_swapped(gguf, gguf->data_start + tensor->offset, offset, dst, size, swap_width(gguf, tensor));
+    return zt_source_read(gguf->source, gguf->data_start + tensor->offset + offset, dst, size);
+}
+
 static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
     const zt_gguf *gguf = user;
@@ -288,15 +311,13 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     if (handle < 0 || handle >= gguf->n_tensors)
         return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor index %lld is out of range", zt_gguf_name(gguf), (long long)handle);
     const gguf_tensor *tensor = &gguf->tensor[handle];
-    if (!zt_add_size(offset, size, &end) || end > tensor->bytes)
+    if (!zt_add_size(offset, size, &end) || end > bytes_of(gguf, tensor))
         return zt_fail(gguf->ctx, ZT_EUSAGE,
                        "%s: tensor '%s': read of %zu bytes at offset %zu is out of range: the tensor has "
-                       "%llu bytes",
-                       zt_gguf_name(gguf), gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
-    if (gguf->over.read) return gguf->over.read(gguf->over.user, handle, offset, dst, size);
-    if (swap_width(gguf, tensor) != 1)
-        return read_swapped(gguf, gguf->data_start + tensor->offset, offset, dst, size, swap_width(gguf, tensor));
-    return zt_source_read(gguf->source, gguf->data_start + tensor->offset + offset, dst, size);
+                       "%zu bytes",
+                       zt_gguf_name(gguf), gguf->head + tensor->name, size, offset, bytes_of(gguf, tensor));
+    return zt_gguf_decodes(gguf, tensor) ? zt_gguf_read_rows(gguf, handle, offset, dst, size)
+                                         : zt_gguf_read_stored(gguf, handle, offset, dst, size);
 }
 
 zt_store zt_gguf_store(zt_gguf *gguf) { return (zt_store){.user = gguf, .find = store_find, .read = store_read}; }
@@ -326,7 +347,8 @@ static const gguf_type types[] = {
     [35] = {"tq2_0", 256, 66, ZT_TQ2_0},      [39] = {"mxfp4", 32, 17, ZT_MXFP4},
     [40] = {"nvfp4", 64, 36, ZT_NVFP4},       [41] = {"q1_0", 128, 18, ZT_Q1_0},
     [42] = {"q2_0", 64, 18, ZT_Q2_0},
-    /* of ik_llama.cpp (ggml.h, ggml.c), which numbers its own types from 133; with a scale for each row they are only copied */
+    /* of ik_llama.cpp (ggml.h, ggml.c), which numbers its own types from 133; of those with a scale for each row see gguf_rows.c */
+    [134] = {"iq1_bn", 64, 13, NONE},         [135] = {"iq2_bn", 64, 16, NONE},
     [137] = {"iq2_k", 256, 76, ZT_IQ2_K},     [138] = {"iq3_k", 256, 110, ZT_IQ3_K},
     [139] = {"iq4_k", 256, 144, ZT_IQ4_K},    [140] = {"iq5_k", 256, 176, ZT_IQ5_K},
     [141] = {"iq6_k", 256, 212, ZT_IQ6_K},    [144] = {"iq4_ks", 256, 136, NONE},
@@ -338,10 +360,6 @@ static const gguf_type types[] = {
 };
 // clang-format on
 
-/* Bytes of the scale of a row, which is before its blocks, of the types that have one (row_meta_size in ggml.c there). */
-static const uint8_t row_scales[] = {
-    [144] = 4, [145] = 2, [146] = 4, [152] = 4, [153] = 4, [154] = 4, [155] = 4, [156] = 2, [157] = 2, [158] = 4};
-
 static const gguf_kind kinds[] = {
     [ZT_GGUF_U8] = {"u8", 1, 'u'},       [ZT_GGUF_I8] = {"i8", 1, 'i'},     [ZT_GGUF_U16] = {"u16", 2, 'u'},
     [ZT_GGUF_I16] = {"i16", 2, 'i'},     [ZT_GGUF_U32] = {"u32", 4, 'u'},   [ZT_GGUF_I32] = {"i32", 4, 'i'},
@@ -352,10 +370,10 @@ static const gguf_kind kinds[] = {
 
 bool zt_gguf_type_bytes(const gguf_type *type, int64_t count, int64_t columns, int64_t *bytes)
 {
-    size_t number = (size_t)(type - types);
+    const int64_t scale = (int64_t)zt_gguf_row_scale((uint32_t)(type - types));
     int64_t scales = 0;
     if (!zt_mul_i64(count / type->block, type->block_bytes, bytes)) return false;
-    if (number < sizeof row_scales && columns > 0 && !zt_mul_i64(count / columns, row_scales[number], &scales)) return false;
+    if (columns > 0 && !zt_mul_i64(count / columns, scale, &scales)) return false;
     return !__builtin_add_overflow(*bytes, scales, bytes);
 }
 

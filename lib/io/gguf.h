@@ -84,7 +84,11 @@ bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 int64_t zt_gguf_n_tensors(const zt_gguf *gguf); /* tensors are numbered from 0 */
-/* Tensor i: its name; its type, place in the file and size in bytes, each of which may be NULL. */
+/* Tensors of ik_llama.cpp's types whose rows begin with a scale (iq4_ks ...), of which there is no zt_dtype, are f32 here and in
+ * the store, which decodes them. After this call they have no dtype (rank -1) and are read as they are stored, for who
+ * copies them; so they are in a stream. NULL: nothing. */
+void zt_gguf_keep_rows(zt_gguf *gguf);
+/* Tensor i: its name; its type, place in the file and size in bytes as it is read, each of which may be NULL. */
 const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes);
 /* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks it. */
 const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank);

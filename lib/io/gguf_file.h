@@ -29,6 +29,7 @@ struct zt_gguf {
     size_t *key;                /* [n_keys] positions of key records in head */
     int64_t n_keys;
     size_t keys_end; /* in head, behind the last key's value */
+    bool keeps_rows; /* tensors whose rows begin with a scale are read as they are stored (zt_gguf_keep_rows) */
     bool big_endian; /* a big-endian file: head has been turned around, data are when read */
     zt_map *keys;
     gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
@@ -45,6 +46,14 @@ typedef struct gguf_type {
 const gguf_type *zt_gguf_type(uint32_t number); /* NULL: no such type */
 /* Bytes of `count` elements of a row of that table, in rows of `columns`. false: they overflow. */
 bool zt_gguf_type_bytes(const gguf_type *type, int64_t count, int64_t columns, int64_t *bytes);
+
+/* Tensors whose rows begin with a scale (gguf_rows.c): its bytes (0: none has one) by ggml's number; are they read as f32; the
+ * bytes at `offset` of these numbers, which must be in range. */
+size_t zt_gguf_row_scale(uint32_t number);
+bool zt_gguf_decodes(const zt_gguf *gguf, const gguf_tensor *tensor);
+zt_status zt_gguf_read_rows(const zt_gguf *gguf, int64_t handle, size_t offset, void *dst, size_t size);
+/* `size` bytes at `offset` of tensor `handle` as it is stored, in range; numbers of a big-endian file are turned around. */
+zt_status zt_gguf_read_stored(const zt_gguf *gguf, int64_t handle, size_t offset, void *dst, size_t size);
 
 /* What a kind of value is: its bytes (0: they vary), and how they read: 'u' 'i' 'f' 'b' as the
  * name says, 's' string, 'a' array. */

@@ -160,6 +160,7 @@ static zt_status put_tensors(zt_gguf_writer *writer, gguf_parts *shards)
     int64_t used = 0;
     for (int32_t k = 0; status == ZT_OK && k < shards->part_count; k++)
         for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(shards->parts[k]); i++) {
+            zt_gguf_keep_rows(shards->parts[k]); /* they are decoded by the whole */
             shards->places[used++] = (struct where){.part = k, .index = i};
             status = put_tensor(writer, shards, names, k, i);
         }

@@ -2,7 +2,7 @@
  *
  * Files: dtype_blocks.c blocks with one scale or two, dtype_k.c the K-quants, dtype_iq.c the types
  * whose codes stand for vectors of a grid, grids.c those grids; dtype_iqk.c the types of
- * ik_llama.cpp; dtype_small.c, with encoders too, floats of a byte and what is packed in bytes.
+ * ik_llama.cpp, and dtype_iqk_rows.c those whose rows begin with a scale (row_types.h); dtype_small.c, with encoders too, floats of a byte and what is packed in bytes.
  *
  * Block layouts are those of ggml-common.h, decoded as ggml-quants.c does it, in its order of
  * float operations, so that the values are the same to the bit. All files are little endian, and

@@ -1,4 +1,5 @@
 /* iqk_blocks.c - the types of ik_llama.cpp against what its own code makes of the same blocks (tests/tensor/iqk/make.py). */
+#include "lib/tensor/row_types.h"
 #include "lib/tensor/tensor.h"
 
 #include <math.h>
@@ -52,6 +53,39 @@ static void decodes(const npz *archive, zt_dtype dtype, const char *bytes, const
     npy_free(&v);
 }
 
+typedef struct row_case {
+    const char *name;
+    zt_decode_row_fn *decode;
+    int64_t block, block_bytes, scale; /* scale: bytes before the blocks of a row */
+} row_case;
+
+/* Rows of 512 elements, whole, and their second half alone. */
+static void decodes_rows(const npz *archive, const row_case *type, const char *bytes, const char *values)
+{
+    enum { COLUMNS = 512 };
+    const int64_t half = COLUMNS / 2 / type->block * type->block_bytes, row_bytes = type->scale + 2 * half;
+    npy b = {0}, v = {0};
+    bool there = get(archive, type->name, bytes, &b) && get(archive, type->name, values, &v) && v.count >= COLUMNS &&
+                 v.count % COLUMNS == 0 && (int64_t)b.bytes == v.count / COLUMNS * row_bytes;
+    int64_t bad = 0;
+    for (int64_t row = 0; there && row < v.count / COLUMNS; row++) {
+        const uint8_t *scale = (const uint8_t *)b.data + row * row_bytes;
+        const char *want = (const char *)v.data + 4 * COLUMNS * row;
+        float got[COLUMNS], end[COLUMNS / 2];
+        type->decode(scale, scale + type->scale, got, COLUMNS);
+        type->decode(scale, scale + type->scale + half, end, COLUMNS / 2);
+        bad += memcmp(got, want, sizeof got) != 0 || memcmp(end, got + COLUMNS / 2, sizeof end) != 0;
+    }
+    ok(there && bad == 0, "%s: %s decode as there (%lld rows do not)", type->name, bytes, (long long)bad);
+    npy_free(&b);
+    npy_free(&v);
+}
+
+static const row_case row_cases[] = {{"iq1_bn", zt_decode_iq1_bn, 64, 13, 2},     {"iq2_bn", zt_decode_iq2_bn, 64, 16, 4},
+                                     {"iq2_ks", zt_decode_iq2_ks, 256, 70, 2},    {"iq2_kl", zt_decode_iq2_kl, 256, 86, 2},
+                                     {"iq3_ks", zt_decode_iq3_ks, 256, 102, 2},   {"iq4_ks", zt_decode_iq4_ks, 256, 136, 4},
+                                     {"iq4_kss", zt_decode_iq4_kss, 256, 128, 4}, {"iq5_ks", zt_decode_iq5_ks, 256, 168, 4}};
+
 int main(void)
 {
     static const zt_dtype types[] = {ZT_IQ2_K, ZT_IQ3_K, ZT_IQ4_K, ZT_IQ5_K, ZT_IQ6_K};
@@ -64,6 +98,10 @@ int main(void)
     for (size_t i = 0; there && i < sizeof types / sizeof *types; i++) {
         decodes(&archive, types[i], "bytes", "dequant");
         decodes(&archive, types[i], "random_bytes", "random_dequant");
+    }
+    for (size_t i = 0; there && i < sizeof row_cases / sizeof *row_cases; i++) {
+        decodes_rows(&archive, &row_cases[i], "bytes", "dequant");
+        decodes_rows(&archive, &row_cases[i], "random_bytes", "random_dequant");
     }
     if (there) npz_close(&archive);
     return tap_done();

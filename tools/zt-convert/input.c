@@ -21,9 +21,10 @@ zt_status job_open(convert_job *job)
 {
     job->inputs = zt_calloc(job->ctx, (size_t)job->input_count, sizeof(zt_checkpoint *));
     job->meta = zt_meta_new(job->ctx);
+    const unsigned decode = job->options->dtype ? ZT_CHECKPOINT_DECODE : 0; /* else such rows are copied */
     zt_status status = job->inputs && job->meta ? ZT_OK : ZT_ENOMEM;
     for (int i = 0; status == ZT_OK && i < job->input_count; i++) {
-        job->inputs[i] = job_open_one(job, job->paths[i], ZT_CHECKPOINT_STREAM);
+        job->inputs[i] = job_open_one(job, job->paths[i], ZT_CHECKPOINT_STREAM | decode);
         const zt_meta *meta = job->inputs[i] ? zt_checkpoint_meta(job->inputs[i]) : NULL;
         status = meta ? zt_meta_share(job->meta, meta) : zt_ctx_status(job->ctx);
     }

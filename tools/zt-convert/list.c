@@ -254,7 +254,8 @@ zt_status job_cat(convert_job *job)
     const char *path = job->cli->output ? job->cli->output : "-";
     zt_status status = strcmp(path, "-") == 0 ? zt_cli_refuse_terminal(job->cli, "an array") : ZT_OK;
     if (status == ZT_OK) status = zt_cli_refuse_same(job->cli, job->paths[0], path);
-    zt_checkpoint *checkpoint = status == ZT_OK ? job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM) : NULL;
+    zt_checkpoint *checkpoint =
+        status == ZT_OK ? job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM | ZT_CHECKPOINT_DECODE) : NULL;
     if (checkpoint) status = write_tensor(job, checkpoint, path);
     zt_checkpoint_close(checkpoint);
     return status == ZT_OK ? zt_ctx_status(job->ctx) : status;

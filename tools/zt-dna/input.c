@@ -13,7 +13,7 @@ static bool is_folder(const char *path)
 
 zt_checkpoint *dna_open_checkpoint(zt_cli *cli, const char *path)
 {
-    if (!is_folder(path)) return zt_checkpoint_open(cli->ctx, path, 0);
+    if (!is_folder(path)) return zt_checkpoint_open(cli->ctx, path, ZT_CHECKPOINT_DECODE);
     zt_gguf *gguf = zt_model_open_whole(cli->ctx, path);
     return gguf ? zt_checkpoint_of_gguf(cli->ctx, gguf) : NULL;
 }
@@ -36,7 +36,9 @@ zt_dna *dna_open(zt_cli *cli, const dna_options *options, const char *path)
     zt_dna *model = told ? zt_dna_of_json(cli->ctx, source) : NULL;
     if (!told && strcmp(path, "-") == 0) return zt_dna_of(cli->ctx, zt_checkpoint_take(cli->ctx, source), rule);
     zt_source_close(source);
-    return told || zt_ctx_status(cli->ctx) != ZT_OK ? model : zt_dna_of(cli->ctx, zt_checkpoint_open(cli->ctx, path, 0), rule);
+    return told || zt_ctx_status(cli->ctx) != ZT_OK
+               ? model
+               : zt_dna_of(cli->ctx, zt_checkpoint_open(cli->ctx, path, ZT_CHECKPOINT_DECODE), rule);
 }
 
 zt_status dna_report_progress(zt_cli *cli, const char *layer, int64_t done, int64_t all)

@@ -36,7 +36,7 @@ zt_status quant_open(quant_run *run)
         zt_gguf *gguf = zt_model_open_whole(run->ctx, run->input_path);
         run->input = gguf ? zt_checkpoint_of_gguf(run->ctx, gguf) : NULL;
     } else {
-        run->input = zt_checkpoint_open(run->ctx, run->input_path, stream);
+        run->input = zt_checkpoint_open(run->ctx, run->input_path, stream | ZT_CHECKPOINT_DECODE);
     }
     if (run->input && run->options->imatrix) run->imatrix = zt_imatrix_open(run->ctx, run->options->imatrix);
     return run->input && (run->imatrix || !run->options->imatrix) ? ZT_OK : zt_ctx_status(run->ctx);
