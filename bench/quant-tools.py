@@ -5,60 +5,22 @@
                                   the second with the first's values spread evenly over the steps of their blocks:
                                   weights that were not quantized before, of a model that still speaks
   rmse SOURCE.gguf A.gguf         of all matrices, both files in f32
+  weighted SOURCE.gguf A.gguf B.gguf IMATRIX.gguf
+                                  of matrices with importances, all in f32: weighted squared error of A, of the source's
+                                  weighted squares; A's by B's; the largest such ratio of one matrix; and A's by B's of
+                                  matrices without importances. On stderr a line for each matrix: name and both errors
   same A.gguf B.gguf              exit 0 where both have the same tensors, bytes and all
   kl SOURCE A                     KL(softmax of SOURCE || softmax of A) of each row of the logits N.npy in these folders
   ratio A B                       of two outputs of kl for the same rows: both means, the first in units of the second,
                                   and the standard error of that
 """
 import os
-import struct
 import sys
 
 import numpy as np
 
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-
-
-class Gguf:
-    """Name -> (type, elements, offset) of a file of version 3."""
-
-    def __init__(self, path):
-        self.path, self.align = path, 32
-        with open(path, "rb") as f:
-            self.f = f
-            _, _, tensors, keys = struct.unpack("<4sIQQ", f.read(24))
-            for _ in range(keys):
-                self.text()
-                self.value(*struct.unpack("<I", f.read(4)))
-            self.tensor = {}
-            for _ in range(tensors):
-                name = self.text()
-                (rank,) = struct.unpack("<I", f.read(4))
-                dims = struct.unpack(f"<{rank}Q", f.read(8 * rank))
-                kind, at = struct.unpack("<IQ", f.read(12))
-                self.tensor[name] = [kind, dims, at]
-            start = (f.tell() + self.align - 1) // self.align * self.align
-        for t in self.tensor.values():
-            t[2] += start
-
-    def text(self):
-        (n,) = struct.unpack("<Q", self.f.read(8))
-        return self.f.read(n).decode()
-
-    def value(self, kind):
-        if kind == 8:
-            self.text()
-        elif kind == 9:
-            inner, n = struct.unpack("<IQ", self.f.read(12))
-            for _ in range(n) if inner in (8, 9) else ():
-                self.value(inner)
-            if inner not in (8, 9):
-                self.f.seek(n * SIZES[inner], 1)
-        else:
-            self.f.seek(SIZES[kind], 1)
-
-    def map(self, name, dtype, n):
-        return np.memmap(self.path, dtype, "r", self.tensor[name][2], n)
+import importances
+from importances import Gguf
 
 
 def source(q4_1, f16, out, seed):
@@ -86,6 +48,31 @@ def rmse(path_a, path_b):
             e = a.map(name, np.float32, n).astype(np.float64) - b.map(name, np.float32, n)
             total, count = total + float(e @ e), count + n
     print(f"{(total / count) ** 0.5:.8g}")
+
+
+def weighted(path, path_a, path_b, matrix):
+    x, files = Gguf(path), [Gguf(path_a), Gguf(path_b)]
+    rows = importances.of(matrix)
+    whole, sums, others, worst = 0.0, np.zeros(2), np.zeros(2), 0.0
+    for name, (_, dims, _) in x.tensor.items():
+        if len(dims) < 2:
+            continue
+        n = int(np.prod(dims))
+        right = x.map(name, np.float32, n).reshape(-1, dims[0])
+        weight = rows.get(name)
+        errors = np.zeros(2)
+        for i in range(2):
+            e = files[i].map(name, np.float32, n).reshape(-1, dims[0]) - right
+            columns = np.einsum("ij,ij->j", e, e, dtype=np.float64)
+            errors[i] = columns @ weight if weight is not None else columns.sum()
+        if weight is None:
+            others += errors
+            continue
+        squares = float(np.einsum("ij,ij->j", right, right, dtype=np.float64) @ weight)
+        print(name, *(f"{e / squares:.6g}" for e in errors), file=sys.stderr)
+        whole, sums = whole + squares, sums + errors
+        worst = max(worst, errors[0] / errors[1] if errors[1] else 1.0)
+    print(f"{sums[0] / whole:.8g} {sums[0] / sums[1]:.6f} {worst:.6f} {others[0] / others[1] if others[1] else 1.0:.6f}")
 
 
 def parts(gguf):
@@ -129,4 +116,4 @@ def ratio(path_a, path_b):
     print(f"{a.mean():.3g} {b.mean():.3g} {r:.3f} {error:.3f}")
 
 
-{"source": source, "rmse": rmse, "same": same, "kl": kl, "ratio": ratio}[sys.argv[1]](*sys.argv[2:])
+{"source": source, "rmse": rmse, "weighted": weighted, "same": same, "kl": kl, "ratio": ratio}[sys.argv[1]](*sys.argv[2:])
