@@ -9,7 +9,7 @@
 
 enum { LENGTH = 40, CONTEXT = 128 };
 
-static const char *const archs[] = {"qwen3next", "qwen35", "qwen35moe", "glm4moe", "deepseek2"};
+static const char *const archs[] = {"qwen3next", "qwen35", "qwen35moe", "glm4moe", "deepseek2", "deepseek32"};
 enum { ARCHS = sizeof archs / sizeof *archs };
 
 static file make_next(const char *arch, int64_t next, extra_fn *extra)

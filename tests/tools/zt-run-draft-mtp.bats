@@ -4,7 +4,7 @@
 
 load ../common/helper
 
-archs='qwen3next qwen35 qwen35moe glm4moe deepseek2'
+archs='qwen3next qwen35 qwen35moe glm4moe deepseek2 deepseek32'
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
@@ -163,17 +163,19 @@ END
         done
     done
     # llama.cpp would run a head of deepseek2 as a layer: a file has none, and the directory drafts
-    rm -rf folder
-    mkdir folder
-    cp "$tests/../heads/deepseek-v3-head"/* "$tests/../state_space-ggufs/dress/gpt2"/* folder/
-    text=(zt-run -m folder --raw -p 'ab cd ab cd ab' -n 24 --temp 0 --ignore-eos -c 64)
-    "${text[@]}" >alone
-    "${text[@]}" --draft mtp --draft-tokens 3 --stats 2>err | cmp - alone
-    grep -qE 'speculation +[1-9]' err
-    zt-convert -v -f folder a.gguf 2>err
-    grep -q 'tensors of multi-token-prediction heads are left out' err
-    [ -z "$(zt-convert --list a.gguf | grep 'blk[.]2[.]')" ]
-    zt-convert --meta a.gguf --format tsv | grep -q 'block_count.*2$'
+    for name in deepseek-v3 deepseek-v32; do
+        rm -rf folder
+        mkdir folder
+        cp "$tests/../heads/$name-head"/* "$tests/../state_space-ggufs/dress/gpt2"/* folder/
+        text=(zt-run -m folder --raw -p 'ab cd ab cd ab' -n 24 --temp 0 --ignore-eos -c 64)
+        "${text[@]}" >alone
+        "${text[@]}" --draft mtp --draft-tokens 3 --stats 2>err | cmp - alone
+        grep -qE 'speculation +[1-9]' err
+        zt-convert -v -f folder a.gguf 2>err
+        grep -q 'tensors of multi-token-prediction heads are left out' err
+        [ -z "$(zt-convert --list a.gguf | grep 'blk[.]2[.]')" ]
+        zt-convert --meta a.gguf --format tsv | grep -q 'block_count.*2$'
+    done
     # what is behind the last layer and no head is left out, and -v says so
     rm -rf folder
     mkdir folder

@@ -317,6 +317,7 @@ static const zt_arch archs[] = {
               ZT_PART_CHOICE_BIAS | ZT_PART_SHARED,
      .rope_pair = "neighbours",
      .act = act_silu,
+     .heads = ZT_HEADS_PLAIN,
      .tempered = true,
      .gating = ZT_GATING_SIGMOID,
      .least_sum = 1e-20,

@@ -6,7 +6,7 @@
  *     logits = output matrix (shared_head_norm(y))
  *
  * `hidden` is the model's state behind its last norm. What a step further reads in its place is the head's own: behind its norm in
- * Qwen3-Next and Qwen3.5, before it in DeepSeek V3 and GLM-4.5 (vLLM's qwen3_next_mtp.py, deepseek_mtp.py, glm4_moe_mtp.py; as facts).
+ * Qwen3-Next and Qwen3.5, before it in DeepSeek V3, V3.2 and GLM-4.5 (vLLM's qwen3_next_mtp.py, deepseek_mtp.py, glm4_moe_mtp.py; as facts).
  */
 #include "lib/llm/build/internal.h"
 

@@ -2,14 +2,13 @@
  * config.json counts apart. Those of gated delta nets have other names: hf_delta.c.
  *
  * A layer is a head where its eh_proj, enorm and hnorm are there. What else lies behind the last layer is left out: transformers saves
- * models without heads, and config.json still counts them. In a file, GGUF's deepseek2 has no heads: llama.cpp, whose converter leaves
- * them out, would run them as layers of the model.
+ * models without heads, and config.json still counts them. In a file, GGUF's deepseek2 and deepseek32 have no heads: llama.cpp, whose
+ * converter leaves them out, would run those of deepseek2 as layers of the model.
  */
 #include "lib/llm/hf/hf_export.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static bool has_head(const zt_checkpoint *from, int64_t layer)
 {
@@ -27,7 +26,7 @@ zt_status zt_hf_head_layers(const hf_import *import, int64_t *count)
 {
     double layers = 0;
     *count = 0;
-    if (import->whole && strcmp(import->arch.name, "deepseek2") == 0) return ZT_OK;
+    if (import->whole && zt_hf_is(import, HF_LATENTS)) return ZT_OK;
     if (!zt_hf_is(import, HF_NEXTS) || !import->tensors || !import->tensors->from) return ZT_OK;
     zt_status status = zt_hf_value(import, "block_count", &layers);
     while (status == ZT_OK && *count < MOST_FURTHER && has_head(import->tensors->from, (int64_t)layers + *count)) ++*count;

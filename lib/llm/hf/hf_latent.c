@@ -172,11 +172,13 @@ static zt_status put_dense(hf_import *import)
     return status == ZT_OK ? zt_hf_put_int(import, "expert_shared_count", 0) : status;
 }
 
-/* Layers that predict further tokens are left out: the converter's key says that there are none. */
+/* Where layers that predict further tokens are left out, the converter's key says that there are none. */
 static zt_status put_further(hf_import *import)
 {
     bool said = import->arch.id == HF_DEEPSEEK32 && json_is_integer(zt_hf_get(import, "num_nextn_predict_layers"));
-    return said ? zt_hf_put_int(import, "nextn_predict_layers", 0) : ZT_OK;
+    int64_t heads = 0;
+    zt_status status = zt_hf_head_layers(import, &heads);
+    return status == ZT_OK && said && heads == 0 ? zt_hf_put_int(import, "nextn_predict_layers", 0) : status;
 }
 
 zt_status zt_hf_put_latent(hf_import *import)
@@ -249,7 +251,8 @@ static zt_status set_choice(hf_export *export)
     zt_status status = mistral ? ZT_OK : set(export, "topk_method", json_string(method));
     if (status == ZT_OK && zt_export_int(export, "expert_gating_func", &gating) && gating != 0)
         status = set(export, "scoring_func", json_string(v2 || mistral ? "softmax" : "sigmoid"));
-    if (status == ZT_OK && !v2 && !mistral) status = set(export, "num_nextn_predict_layers", json_integer(0));
+    if (status == ZT_OK && !v2 && !mistral)
+        status = set(export, "num_nextn_predict_layers", json_integer(export->hyper.extra_layers));
     /* where GGUF's silence means other numbers than that of config.json */
     int64_t leading = 0;
     zt_export_int(export, "leading_dense_block_count", &leading);

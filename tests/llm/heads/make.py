@@ -30,7 +30,7 @@ def load(name):
     return module
 
 
-delta, latent = load("delta"), load("latent")
+delta, latent, further = load("delta"), load("latent"), load("further")
 archs, WIDTH = delta.archs, delta.WIDTH
 
 
@@ -137,6 +137,7 @@ CASES = {
     "qwen35moe-head": Case(delta.hub35(QWEN35MOE), ATTENTION, True, run=without_mtp(QWEN35MOE), names=lambda w: hub_names(w)),
     "glm4_moe-head": Case(archs.glm4(num_nextn_predict_layers=1), SPARSE, False, own=True, names=mlp_experts),
     "deepseek-v3-head": Case(latent.v3(), SPARSE, False, names=mlp_experts),
+    "deepseek-v32-head": Case(further.deepseek_v32(num_nextn_predict_layers=1), SPARSE, False, names=mlp_experts),
 }
 
 
