@@ -174,7 +174,7 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 #define HF_DEEPSEEKS                                                                                                             \
     (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
 /* Layers behind the last may be heads; in a file, those of latent attention are left out. */
-#define HF_NEXTS (HF_SET(HF_GLM4MOE) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE))
+#define HF_NEXTS      (HF_SET(HF_GLM4MOE) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE))
 #define HF_SPLIT_B    (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
 #define HF_LATENTS    (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S    (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
