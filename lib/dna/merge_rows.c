@@ -9,9 +9,10 @@
 #include <string.h>
 
 /* Ends of the names of tensors without a layer; the first dimension counts the tokens. */
-static const char *const token_tensors[] = {"token_embd.weight", "output.weight",  "output.bias",      "embed_tokens.weight",
-                                            "lm_head.weight",    "lm_head.bias",   "wte.weight",       "embed_in.weight",
-                                            "embed_out.weight",  "embed_out.bias", "embeddings.weight"};
+static const char *const token_tensors[] = {"token_embd.weight",   "output.weight",     "output.bias",
+                                            "embed_tokens.weight", "lm_head.weight",    "lm_head.bias",
+                                            "wte.weight",          "embed_in.weight",   "embed_out.weight",
+                                            "embed_out.bias",      "embeddings.weight", "per_layer_token_embd.weight"};
 
 bool zt_merge_has_token_rows(const zt_merge *merge, const zt_entry *entry)
 {

@@ -25,12 +25,14 @@ const char *zt_transplant_method_name(int method)
 static const struct {
     const char *name, *donor; /* donor: what a donor without the tensor has in its place, NULL: nothing */
     int rank;                 /* 1: new tokens have 0 */
-} token_tensors[] = {{"token_embd.weight", NULL, 2}, {"output.weight", "token_embd.weight", 2}, {"output.bias", NULL, 1}};
+} token_tensors[] = {{"token_embd.weight", NULL, 2},
+                     {"output.weight", "token_embd.weight", 2},
+                     {"output.bias", NULL, 1},
+                     {"per_layer_token_embd.weight", "token_embd.weight", 2}}; /* Gemma 3n and 4 */
 enum { N_TOKEN_TENSORS = sizeof token_tensors / sizeof *token_tensors };
 
 /* Ends of the names of others, which are not supported. */
-static const char *const other_tensors[] = {"per_layer_token_embd.weight", "nextn.embed_tokens.weight",
-                                            "nextn.shared_head_head.weight"};
+static const char *const other_tensors[] = {"nextn.embed_tokens.weight", "nextn.shared_head_head.weight"};
 
 typedef struct token_matrix {
     int64_t tensor; /* of the model; -1: none */

@@ -91,6 +91,31 @@ row() { # FILE.npy ROW BYTES: of a matrix
         ZT_ISA=scalar zt-dna transplant --method $method -k 5 model.gguf donor.gguf -o - | cmp - one.gguf
     done
 }
+@test "per-layer embeddings: Gemma 3n" {
+    "$tests/mkmodel" --arch gemma3n --ctx 64 --type f32 --seed 4 layers.gguf
+    zt-dna transplant layers.gguf layers.gguf -o same.gguf
+    diff <(zt-convert --hash same.gguf) <(zt-convert --hash layers.gguf)
+    width=$(zt-convert --list layers.gguf | sed -nE 's/^per_layer_token_embd.weight.*[[,]([0-9]+)\].*/\1/p')
+    [ "$width" -gt 0 ]
+    for method in omp subword zero; do
+        zt-dna transplant --method $method -k 4 layers.gguf model.gguf -o $method.gguf
+        zt-run -m $method.gguf -p hello -n 2 --temp 0 --ids >ids
+        [ "$(wc -w <ids)" -eq 2 ]
+        for m in $method layers; do zt-convert --cat per_layer_token_embd.weight $m.gguf >$m.f32.npy; done
+        ours=$(zt-convert --meta layers.gguf | awk -F'\t' '$1 == "tokenizer.ggml.bos_token_id" {print $3}')
+        theirs=$(zt-convert --meta model.gguf | awk -F'\t' '$1 == "tokenizer.ggml.bos_token_id" {print $3}')
+        cmp <(row $method.f32.npy "$theirs" $((4 * width))) <(row layers.f32.npy "$ours" $((4 * width)))
+        diff <(zt-convert --hash $method.gguf | grep -v token_embd) <(zt-convert --hash layers.gguf | grep -v token_embd)
+    done
+    # a new token in both: the recipes of merges know the rows too
+    echo '{"merge_method": "linear", "parameters": {"weight": 1}, "models": [{"model": "layers.gguf"}, {"model": "same.gguf"}],
+        "tokenizer": {"source": "base", "tokens": {"<|new|>": {"source": {"kind": "zero"}}}}}' >r.json
+    zt-dna merge -q --config r.json -o new.gguf
+    zt-convert --cat per_layer_token_embd.weight new.gguf >new.npy
+    cmp <(tail -c +129 layers.f32.npy) <(tail -c +129 new.npy | head -c -$((4 * width)))
+    zt-run -m new.gguf -p hello -n 2 --temp 0 --ids >ids
+    [ "$(wc -w <ids)" -eq 2 ]
+}
 @test "containers" {
     zt-dna transplant --method subword model.gguf donor.gguf -o m.gguf
     zt-dna transplant --method subword model.gguf donor.gguf -o m.safetensors
