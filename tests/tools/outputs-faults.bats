@@ -10,6 +10,7 @@ setup_file() {
     for made in model:0 other:1 third:2; do "$tests/mkmodel" --arch llama --layers 1 --ctx 64 --seed "${made#*:}" "${made%:*}.gguf"; done
     "$tests/mkmodel" --type f32 --width 256 --ffn 256 --head 64 --layers 1 --untied blocks.gguf
     "$tests/mkmodel" --arch gemma3 --layers 1 --ctx 64 --seed 3 donor.gguf
+    "$tests/mkmodel" --arch qwen35 --ctx 64 --next 1 head.gguf
     for i in $(seq 40); do echo "hello on the she in there $i"; done >text
     zt-quant -q -f --make-imatrix -m blocks.gguf -i text -c 32 -o importances.gguf
     cp "$repo/tests/sign/reference/ed25519.pem" key.pem
@@ -40,6 +41,7 @@ list() {
 t|$generate -f -o t
 t|$generate -f --receipt t
 t|$generate -f --draft other.gguf --receipt t
+t|zt-run -q -t 1 -m head.gguf --raw -p hello -n 20 -f --draft mtp --draft-tokens 3 --receipt t
 t|zt-run -q -t 1 -m model.gguf --raw -p hello -n 0 -f --logits t
 t|zt-quant -q -t 1 -f --no-history --type iq2_xxs --imatrix importances.gguf blocks.gguf t
 t|zt-quant -q -t 1 -f --no-history --type f16 --tensor-type-file types --token-embedding-type f32 model.gguf t
