@@ -37,7 +37,10 @@ zt_ctx *zt_meta_ctx(const zt_meta *meta) { return meta ? meta->ctx : NULL; }
 
 int64_t zt_meta_count(const zt_meta *meta) { return meta ? meta->count : 0; }
 
-const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i) { return meta ? &meta->items[i] : NULL; }
+const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i)
+{
+    return meta && i >= 0 && i < meta->count ? &meta->items[i] : NULL;
+}
 
 static int64_t find_key(const zt_meta *meta, const char *key, size_t length)
 {

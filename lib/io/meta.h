@@ -34,7 +34,7 @@ void zt_meta_free(zt_meta *meta);  /* NULL: nothing */
 zt_ctx *zt_meta_ctx(const zt_meta *meta); /* the context it was made with */
 
 int64_t zt_meta_count(const zt_meta *meta);                      /* items, numbered from 0 */
-const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i); /* good until the next change */
+const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i); /* good until the next change; NULL: no such item */
 int64_t zt_meta_find(const zt_meta *meta, const char *key);      /* -1: there is none */
 
 /* Puts a copy: in the place of the key's old value, else at the end. The bytes are not checked. */

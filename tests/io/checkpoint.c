@@ -203,6 +203,7 @@ static void test_meta(zt_ctx *ctx)
        "a key is taken away, the others move up");
     zt_meta_put_str(meta, "none.block_count", "four", 4);
     zt_meta_put_str(meta, "general.architecture", "x", 1);
+    ok(!zt_meta_get(meta, -1) && !zt_meta_get(meta, zt_meta_count(meta)), "no item in front of the first, none behind the last");
     zt_bytes four = zt_meta_text(zt_meta_get(meta, 0));
     ok(zt_meta_find(meta, "none.block_count") == 0 && four.n == 4 && !memcmp(four.data, "four", 4) &&
            zt_meta_find(meta, "general.architecture") == 3,
