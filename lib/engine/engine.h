@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* The number of the arithmetic that docs/arithmetic.md defines: which bits the engine cpu gives. */
-#define ZT_ARITHMETIC 3
+#define ZT_ARITHMETIC 4
 
 typedef struct zt_engine zt_engine;
 typedef struct zt_ebuf zt_ebuf;             /* a buffer of an engine: state or weight */

@@ -116,3 +116,44 @@ without_times() { sed 's/"[a-z_]*_s":[0-9.e-]*//g; s/"model":"[^"]*"//'; }
     zt-run -q -m heads32.gguf --raw -i prompt -n 0 --logits b.npy --program forward.zt
     cmp a.npy b.npy
 }
+
+# Square of the difference of two files of logits by the square of the second.
+off_by() {
+    perl -e 'sub load { open F, "<:raw", shift or die; local $/; unpack "f<*", substr(<F>, 128) }
+             @a = load(shift); @b = load(shift); $e = $s = 0;
+             for (0..$#a) { $e += ($a[$_] - $b[$_]) ** 2; $s += $b[$_] ** 2 }
+             die if @a < 9 || @a != @b || $s == 0; print $e / $s' "$@"
+}
+
+@test "keys of blocks take half of what the gains of norms of q and k have: the same products, and a smaller error" {
+    # gains that grow by a fifth from column to column, so that a few columns decide the scales
+    zt-trace record --forward --exact -m heads96.gguf -c 512 --kv q4_0 |
+        perl -ne 's/ blk\.(\d+)\.attn_k_norm\b/ wide$1/ if /^[kq][lu]_|^kn/; print;
+                  print "sums$1 = cumsum blk.$1.attn_k_norm\nslow$1 = scale sums$1 by=0.2\nfast$1 = exp slow$1\n",
+                        "wide$1 = scale fast$1 by=1e-8\n" if /^data +blk\.(\d+)\.attn_k_norm:/' >balanced.zt
+    sed -E 's/^qn([0-9]+) = rms_norm q[0-9]+ qb[0-9]+/qn\1 = rms_norm q\1 blk.\1.attn_q_norm/
+            s/^kn([0-9]+) = rms_norm k[0-9]+ kb[0-9]+/kn\1 = rms_norm k\1 wide\1/' balanced.zt >plain.zt
+    run ! cmp -s balanced.zt plain.zt
+    for name in balanced plain; do
+        sed 's/^\(state .*\): q4_0/\1: f32/' $name.zt >$name-f32.zt
+        sed 's/^\(state vc.*\): q4_0/\1: f32/' $name.zt >$name-keys.zt
+        for caches in f32 keys; do
+            zt-run -q -m heads96.gguf --raw -i prompt -n 0 --all-logits --program $name-$caches.zt --logits $name-$caches.npy
+        done
+    done
+    perl -e 'exit !($ARGV[0] < 1e-8)' "$(off_by balanced-f32.npy plain-f32.npy)"
+    perl -e 'exit !($ARGV[0] < 0.5 * $ARGV[1])' "$(off_by balanced-keys.npy plain-f32.npy)" "$(off_by plain-keys.npy plain-f32.npy)"
+}
+
+@test "gains are balanced where keys have blocks and norms have gains, and nowhere else" {
+    for kv in f16 f32; do
+        zt-trace record --forward -m heads96.gguf -c 512 --kv $kv >forward.zt
+        run ! grep -q '^kb0 = ' forward.zt
+    done
+    zt-trace record --forward -m heads32.gguf -c 512 --kv q4_0 >forward.zt
+    run ! grep -q '^kb0 = ' forward.zt
+    zt-trace record --forward -m heads96.gguf -c 512 --kv q8_0 >forward.zt
+    grep -q '^kn0 = rms_norm k0 kb0' forward.zt
+    zt-trace compile --bind n=1,m=1,ctx=512 forward.zt >plan.zt
+    run ! grep -q '^kb0 = ' plan.zt # computed once
+}

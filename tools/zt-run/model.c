@@ -148,8 +148,8 @@ void run_report_times(run_state *run)
 /* All that decides which bits the cache holds, as text. */
 static const char *arithmetic_key(const run_state *run, char buffer[64])
 {
-    snprintf(buffer, 64, "zt " ZT_VERSION " %s %s%s", zt_engine_inmost(run->engine)->vt->name, zt_isa_name(run->cli->isa),
-             run->options->exact ? " exact" : "");
+    snprintf(buffer, 64, "zt " ZT_VERSION " arithmetic %d %s %s%s", ZT_ARITHMETIC, zt_engine_inmost(run->engine)->vt->name,
+             zt_isa_name(run->cli->isa), run->options->exact ? " exact" : "");
     return buffer;
 }
 

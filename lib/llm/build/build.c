@@ -151,6 +151,7 @@ static int norm_projected(zt_program_builder *builder, char which, int x)
     if (hyper->parts & ZT_PART_HEAD_NORMS)
         return norm_heads(builder, which, x, zt_weight_data(builder, which == 'q' ? ZT_W_Q_NORMS : ZT_W_K_NORMS),
                           which == 'q' ? sizes_of(builder)->n_heads : sizes_of(builder)->n_kv_heads);
+    if (zt_balances_gains(builder)) return zt_emit_balanced_norm(builder, which, x);
     return zt_emit_norm(builder, zt_layer_label(builder, label), x, which == 'q' ? ZT_W_Q_NORM : ZT_W_K_NORM, ZT_WEIGHT_COUNT,
                         hyper->arch->qk_norm_whole ? 0 : sizes_of(builder)->head);
 }

@@ -96,6 +96,11 @@ int zt_emit_rope(zt_program_builder *builder, char which, int x);
 int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x);
 int zt_update_cache_of(zt_program_builder *builder, const char *state, const char *after, int x, int64_t width);
 
+/* build/balance.c: are the gains of the current layer's norms of q and k balanced, for a cache with keys of blocks? */
+bool zt_balances_gains(const zt_program_builder *builder);
+/* The norm of each head of q or k, 'q' or 'k', with balanced gains. */
+int zt_emit_balanced_norm(zt_program_builder *builder, char which, int x);
+
 /* build/latent.c: attention whose cache is one latent row for all heads; x [rows,width], the value [rows,o_width]. */
 int zt_emit_latent_attention(zt_program_builder *builder, int x);
 /* i32[n,heads], the number of each head. */

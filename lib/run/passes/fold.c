@@ -16,7 +16,7 @@
 
 enum {
     MAX_DERIVED = 1 << 22, /* bytes that may be made of data that is smaller */
-    MAX_DEPTH = 3
+    MAX_DEPTH = 5
 };
 
 typedef struct fold_state {
