@@ -275,7 +275,7 @@ static zt_status read_states(session_reader *reader, size_t token_count)
 zt_status zt_llm_load(zt_llm *model, const char *model_key, const char *arithmetic, const char *path, zt_ids *ids)
 {
     if (!model) return ZT_EUSAGE;
-    ZT_REQUIRE(zt_llm_ctx(model), path, ZT_EUSAGE);
+    ZT_REQUIRE(zt_llm_ctx(model), model_key && arithmetic && path && ids, ZT_EUSAGE);
     session_reader reader = {.model = model, .ctx = zt_llm_ctx(model), .path = path};
     bool use = false;
     reader.src = zt_source_open(reader.ctx, path);

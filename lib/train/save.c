@@ -185,7 +185,7 @@ static zt_status choose_result(zt_ctx *ctx, zt_status first, const char *said, z
 zt_status zt_train_load(zt_trainer *trainer, zt_fit_state *state, const char *run, const char *path, char **why)
 {
     if (!trainer) return ZT_EUSAGE;
-    ZT_REQUIRE(zt_trainer_ctx(trainer), run && path && why, ZT_EUSAGE);
+    ZT_REQUIRE(zt_trainer_ctx(trainer), state && run && path && why, ZT_EUSAGE);
     zt_ctx *ctx = zt_trainer_ctx(trainer), *own = zt_ctx_new(), *more = zt_ctx_new();
     char *before = name_before(ctx, path);
     uint64_t id[2];

@@ -38,7 +38,7 @@ my %silent = (
 my $count = qr/^(?:n|n_\w+|\w*count|\w*bytes|\w*size|len|least|max|cap|k|V|T|rows|cols|columns|choices|length|rank|expect|limit)$/;
 # These release an object: a process a call.
 my $ends = qr/_(?:free|close|unref|fini|release|take|forget|of_gguf|gguf|with_shards|end|commit)$|^zt_ctx_|^zt_mem_|_fault|_trace$|^zt_engine_
-    |^zt_sink_(?:write|copy)$|^zt_writer_copy$|^zt_gguf_put_|^zt_sandbox_enter/x; # the last: one failure is the object's for good
+    |^zt_sink_(?:write|copy)$|^zt_writer_(?:copy|put_tensor)$|^zt_gguf_put_|^zt_sandbox_enter/x; # the last: one failure is the object's for good
 # Objects that these return are made, and say why they are not; others are looked up.
 my $makes = qr/_(?:new|open|open_\w+|from|take|parse|view|bind|of_made|program|prog|part)$/;
 
