@@ -33,6 +33,8 @@ setup() {
     generate='zt-run -q -t 1 -m model.gguf --raw -p hello -n 20'
     fit='zt-train -q -t 1 --new sequential --set dModel=4 --set numClasses=2 -i data.csv --loss cross_entropy --epochs 1 --batch 8 --seed 3'
     list >commands
+    most=${ZT_LONG:+1000000}
+    most=${most:-2} # of each call
 }
 
 # "TARGET|COMMAND": each makes the target anew, the same bytes each time.
@@ -63,16 +65,20 @@ may_trace() {
     strace -qq -o trace true || skip "strace may not trace here"
 }
 
+# What the target is before and after the command: `old`, and `new`, which the command makes over the old one.
+make_new() {
+    echo old >old
+    cp old "$target"
+    $command >/dev/null
+    mv "$target" new
+}
+
 @test "killed at each call that writes" {
     may_trace
     kills=0
-    most_kills=${ZT_LONG:+1000000}
-    most_kills=${most_kills:-2}
-    echo old >old
+    most_kills=$most
     while IFS='|' read -r target command; do
-        cp old "$target"
-        $command >/dev/null
-        mv "$target" new
+        make_new
         before=$kills
         killed_everywhere old new "$target" $command >/dev/null || { echo "$command"; false; }
         [ $kills -gt $before ] || { echo "never killed: $command"; false; }
@@ -81,13 +87,8 @@ may_trace() {
 
 @test "each call that writes fails for lack of room" {
     may_trace
-    most=${ZT_LONG:+1000000}
-    most=${most:-2}
-    echo old >old
     while IFS='|' read -r target command; do
-        cp old "$target"
-        $command >/dev/null
-        mv "$target" new
+        make_new
         failures=0 # without a sandbox, which takes an injected call for one that it does not know
         cp old "$target"
         before=$(ls -A)
